@@ -1,0 +1,72 @@
+# Two commands need nothing but Python 3.11 or newer, make and git:
+#
+#   make demo    show a recorded session
+#   make test    run the tests
+#
+# The environment is made once in .venv and made again when pyproject.toml changes.
+
+VENV := .venv
+RUN := $(VENV)/bin
+PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check
+
+# Set PYTHON to choose the interpreter; otherwise the newest that really runs is taken.
+PYTHON ?=
+CANDIDATES := $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3 python)
+
+CODE := src tests $(wildcard benchmarks)
+
+.PHONY: help demo test lint bench peers clean
+
+help:
+	@sed -n '/^#   make/s/^#   //p' Makefile
+	@echo 'make lint    check style and types'
+	@echo 'make bench   measure, beside the official SDKs'
+	@echo 'make clean   remove everything made here'
+
+demo: $(VENV)/.cli
+	@$(RUN)/twofold show samples/showcase.jsonl
+
+test: $(VENV)/.dev
+	$(RUN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.dev
+	$(RUN)/ruff check $(CODE)
+	$(RUN)/ruff format --check $(CODE)
+	$(RUN)/mypy $(CODE)
+
+bench: peers
+	$(RUN)/python -m benchmarks $(ARGS)
+
+# The official SDKs, installed in .peers; the tests install them by themselves.
+peers: $(VENV)/.dev
+	@$(RUN)/python -m tests.peers
+
+clean:
+	rm -rf $(VENV) .peers .ci/venv-* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A version manager may leave a command for a version that is not activated, and a distribution
+# may ship Python without venv: only running it tells.
+$(VENV)/.made:
+	@for python in $(CANDIDATES); do \
+	  if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	      >/dev/null 2>&1; then \
+	    echo "making $(VENV) with $$("$$python" --version)"; \
+	    "$$python" -m venv --clear $(VENV) && touch $@; \
+	    exit; \
+	  fi; \
+	done; \
+	echo 'Twofold needs Python 3.11 or newer, with the modules venv and ensurepip.' >&2; \
+	echo 'None of these is one: $(CANDIDATES)' >&2; \
+	echo 'Name one yourself: make PYTHON=/path/to/python3.11 ...' >&2; \
+	exit 1
+
+$(VENV)/.cli: $(VENV)/.made pyproject.toml
+	@echo 'installing twofold[cli]'
+	@$(PIP) --editable '.[cli]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml
+	@echo 'installing twofold[dev]'
+	@$(PIP) --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""One version into the other, pure."""

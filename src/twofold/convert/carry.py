@@ -1,0 +1,33 @@
+"""What travels beside the fields: `_meta`, and fields that neither version has."""
+
+from functools import cache
+from typing import Any
+
+from msgspec.structs import fields
+
+from twofold.convert.losses import Losses
+from twofold.wire.base import UNSET, Extras, Wire
+
+
+def carried(source: Wire, target: type[Wire], losses: Losses, path: str) -> dict[str, Any]:
+    """The `meta` and `unknown` of `source`, as arguments for a struct of the other version.
+
+    A null `_meta` means the same as none wherever metadata is not patched, so it is left out. A
+    field that only the other version knows would be taken for the real one there: it is lost.
+    """
+    if source.meta is UNSET and source.unknown is UNSET:
+        return {}
+    values: dict[str, Any] = {"meta": UNSET if source.meta is None else source.meta}
+    if isinstance(source.unknown, Extras):
+        kept = dict(source.unknown.fields)
+        for name in _names(target) & kept.keys():
+            del kept[name]
+            losses.report(f"{path}.{name}", "this field means something else in the other version")
+        if kept:
+            values["unknown"] = Extras(kept)
+    return values
+
+
+@cache
+def _names(shape: type[Wire]) -> frozenset[str]:
+    return frozenset(info.encode_name for info in fields(shape))

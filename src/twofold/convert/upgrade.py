@@ -1,0 +1,309 @@
+"""Version 1 → version 2, one update at a time, without memory.
+
+`upgrade` says all that can be said of an update by itself. What needs a memory (which messages
+are open, which calls are known, which modes there are) is in `convert.translator`, which uses the
+same functions. Version 1's null is the same as omitted and is never forwarded: in version 2 it
+would clear.
+"""
+
+import base64
+from typing import Any
+
+from msgspec.structs import replace
+
+from twofold.convert.carry import carried
+from twofold.convert.diffs import git_patch
+from twofold.convert.losses import Losses
+from twofold.convert.setup import upgrade_command, upgrade_config_option
+from twofold.wire import codec, v1, v2
+from twofold.wire.base import UNSET, Malformed
+from twofold.wire.content import Annotations, ContentBlock, TextContent, UnknownContent
+from twofold.wire.shared import (
+    CompactionSummaryChunk,
+    CompactionUpdate,
+    Content,
+    SessionMessageChunk,
+    SessionConfigSelectOption,
+)
+
+PLAN_ID = "main"
+"""The id of the one plan that version 1 has."""
+
+CHUNKS: dict[type[v1.ContentChunk], type[v2.ContentChunk]] = {
+    v1.AgentMessageChunk: v2.AgentMessageChunk,
+    v1.AgentThoughtChunk: v2.AgentThoughtChunk,
+    v1.UserMessageChunk: v2.UserMessageChunk,
+}
+
+
+def upgrade(update: v1.SessionUpdate, losses: Losses) -> list[v2.SessionUpdate]:
+    """The updates of version 2 that say what `update` says."""
+    match update:
+        case v1.ContentChunk():
+            if not update.message_id:
+                losses.report("update.messageId", "without an id, where a message ends is unknown")
+            return [upgrade_chunk(update, update.message_id or f"v1:{_role(update)}", losses)]
+        case v1.ToolCall() | v1.ToolCallUpdate():
+            owned = terminals_in(update)
+            patch = upgrade_tool_call(update, owned, losses)
+            return [*terminal_updates(update), patch]
+        case v1.CurrentModeUpdate() | v1.DocumentedCurrentModeUpdate():
+            losses.report("update", "the other modes and config options are not known here")
+            return [v2.ConfigOptionUpdate([_only_mode(mode_id(update))])]
+    return [upgrade_simple(update, losses)]
+
+
+def upgrade_simple(update: v1.SessionUpdate, losses: Losses) -> v2.SessionUpdate:
+    """An update that needs no memory in any case."""
+    match update:
+        case v1.Plan():
+            return upgrade_plan(update, losses)
+        case v1.PlanUpdate():
+            return upgrade_plan_update(update, losses)
+        case v1.AvailableCommandsUpdate():
+            return v2.AvailableCommandsUpdate(
+                [upgrade_command(command, losses) for command in update.available_commands],
+                **carried(update, v2.AvailableCommandsUpdate, losses, "update"),
+            )
+        case v1.ConfigOptionUpdate():
+            return v2.ConfigOptionUpdate(
+                [upgrade_config_option(option, losses) for option in update.config_options],
+                **carried(update, v2.ConfigOptionUpdate, losses, "update"),
+            )
+        case v1.UnknownUpdate():
+            return _unknown(update)
+        case CompactionSummaryChunk() | SessionMessageChunk():
+            return replace(update, content=upgrade_block(update.content, losses, "update.content"))
+        case CompactionUpdate():
+            return update
+    return update  # type: ignore[return-value]  # the shapes that both versions share
+
+
+# ---- messages ------------------------------------------------------------------------------
+
+
+def upgrade_chunk(update: v1.ContentChunk, message_id: str, losses: Losses) -> Any:
+    """A chunk of the message `message_id`."""
+    content = update.content
+    if not isinstance(content, TextContent) or content.annotations is not UNSET:
+        content = upgrade_block(content, losses, "update.content")
+    shape = CHUNKS[type(update)]
+    if update.meta is UNSET and update.unknown is UNSET:
+        return shape(message_id, content)
+    return shape(message_id, content, **carried(update, shape, losses, "update"))
+
+
+def _role(update: v1.ContentChunk) -> str:
+    return {v1.AgentMessageChunk: "agent", v1.AgentThoughtChunk: "thought"}.get(type(update), "user")
+
+
+def upgrade_block(block: ContentBlock, losses: Losses, path: str) -> ContentBlock:
+    """A content block; version 2 bounds a priority to 0…1."""
+    if isinstance(block, UnknownContent):
+        return block
+    notes = block.annotations
+    if isinstance(notes, Annotations) and notes.priority and not 0 <= notes.priority <= 1:
+        losses.report(f"{path}.annotations.priority", "version 2 has no priority outside 0 to 1")
+        return replace(block, annotations=replace(notes, priority=UNSET))
+    return block
+
+
+# ---- tool calls ----------------------------------------------------------------------------
+
+
+def upgrade_tool_call(
+    update: v1.ToolCall | v1.ToolCallPatch,
+    owned: set[str],
+    losses: Losses,
+    *,
+    known: bool = True,
+    shape: type[v2.ToolCallPatch] = v2.ToolCallUpdate,
+) -> Any:
+    """A tool call or a patch of one. `owned`: the terminals that have a version 2 counterpart.
+
+    A whole `tool_call` for a known id replaces everything, so everything is said explicitly; for
+    an id that nobody has seen the defaults may stay out.
+    """
+    values: dict[str, Any] = {
+        name: value
+        for name in ("title", "name", "kind", "status", "raw_input", "raw_output")
+        if (value := getattr(update, name)) is not UNSET and value is not None
+    }
+    if update.content:
+        values["content"] = [
+            upgrade_tool_content(item, owned, losses, f"update.content[{index}]")
+            for index, item in enumerate(update.content)
+        ]
+    elif update.content == []:
+        values["content"] = []
+    if update.locations:
+        values["locations"] = [
+            _location(item, losses, f"update.locations[{index}]")
+            for index, item in enumerate(update.locations)
+        ]
+    elif update.locations == []:
+        values["locations"] = []
+    values |= carried(update, shape, losses, "update")
+    if isinstance(update, v1.ToolCall) and known:
+        values = {**_REPLACED, **values}
+    return shape(update.tool_call_id, **values)
+
+
+_REPLACED: dict[str, Any] = {
+    "name": None,
+    "kind": "other",
+    "status": "pending",
+    "content": [],
+    "locations": [],
+    "raw_input": None,
+    "raw_output": None,
+    "meta": None,
+}
+
+
+def upgrade_tool_content(
+    item: v1.ToolCallContent, owned: set[str], losses: Losses, path: str
+) -> v2.ToolCallContent:
+    """One item of a tool call's content."""
+    match item:
+        case Content():
+            block = upgrade_block(item.content, losses, f"{path}.content")
+            return item if block is item.content else replace(item, content=block)
+        case v1.Diff():
+            return upgrade_diff(item, losses, path)
+        case v1.Terminal():
+            if item.terminal_id in owned:
+                extra = carried(item, v2.Terminal, losses, path)
+                return v2.Terminal(item.terminal_id, **extra)
+            losses.report(path, "a terminal of version 1 is the client's; its output stays there")
+            return Content(TextContent(f"[terminal {item.terminal_id}]"))
+    return v2.UnknownToolCallContent(raw=item.raw)
+
+
+def upgrade_diff(diff: v1.Diff, losses: Losses, path: str) -> v2.Diff:
+    """Two texts as a change and a patch; equal texts have no patch."""
+    old = diff.old_text if isinstance(diff.old_text, str) else None
+    change = v2.DiffAdd(diff.path) if old is None else v2.DiffModify(diff.path)
+    text = git_patch(diff.path, old, diff.new_text)
+    patch = v2.DiffPatch("git_patch", text) if text else UNSET
+    return v2.Diff([change], patch, **carried(diff, v2.Diff, losses, path))
+
+
+def _location(location: v1.ToolCallLocation, losses: Losses, path: str) -> v2.ToolCallLocation:
+    line = UNSET if location.line is None else location.line
+    if line == 0:
+        losses.report(f"{path}.line", "version 2 counts lines from 1")
+        line = UNSET
+    return v2.ToolCallLocation(
+        location.path, line, **carried(location, v2.ToolCallLocation, losses, path)
+    )
+
+
+# ---- terminals that the agent describes in `_meta` -----------------------------------------
+#
+# Agents that run commands themselves show them in version 1 as content for a terminal that the
+# client never made, with what they know of it in `_meta`.
+
+
+def terminals_in(update: v1.ToolCall | v1.ToolCallPatch) -> set[str]:
+    """The terminals that an update tells about in its `_meta`."""
+    return {item.terminal_id for item in terminal_updates(update)}
+
+
+def terminal_updates(
+    update: v1.ToolCall | v1.ToolCallPatch,
+) -> list[v2.TerminalUpdate | v2.TerminalOutputChunk]:
+    """What `_meta` says of terminals, as version 2 says it."""
+    if not update.meta:
+        return []
+    updates: list[v2.TerminalUpdate | v2.TerminalOutputChunk] = []
+    for key in ("terminal_info", "terminal_output", "terminal_exit"):
+        told = update.meta.get(key)
+        if isinstance(told, dict) and isinstance(told.get("terminal_id"), str):
+            updates.append(_TOLD[key](told["terminal_id"], told))
+    return updates
+
+
+def _info(terminal_id: str, told: dict[str, Any]) -> v2.TerminalUpdate:
+    known = {name: told[name] for name in ("command", "cwd") if isinstance(told.get(name), str)}
+    return v2.TerminalUpdate(terminal_id, **known)
+
+
+def _output(terminal_id: str, told: dict[str, Any]) -> v2.TerminalOutputChunk:
+    return v2.TerminalOutputChunk(terminal_id, text_as_base64(str(told.get("data") or "")))
+
+
+def _exit(terminal_id: str, told: dict[str, Any]) -> v2.TerminalUpdate:
+    code, signal = told.get("exit_code"), told.get("signal")
+    status = v2.TerminalExitStatus(
+        code if isinstance(code, int) else UNSET, signal if isinstance(signal, str) else UNSET
+    )
+    return v2.TerminalUpdate(terminal_id, exit_status=status)
+
+
+_TOLD: dict[str, Any] = {"terminal_info": _info, "terminal_output": _output, "terminal_exit": _exit}
+
+
+def text_as_base64(text: str) -> str:
+    """Terminal text as version 2 carries bytes."""
+    return base64.b64encode(text.encode("utf-8", "replace")).decode()
+
+
+# ---- plans, modes, the unknown -------------------------------------------------------------
+
+
+def upgrade_plan(update: v1.Plan, losses: Losses) -> v2.PlanUpdate:
+    """The one plan of version 1, as a plan with an id."""
+    return v2.PlanUpdate(
+        v2.PlanItems(PLAN_ID, _entries(update.entries, losses)),
+        **carried(update, v2.PlanUpdate, losses, "update"),
+    )
+
+
+def upgrade_plan_update(update: v1.PlanUpdate, losses: Losses) -> v2.PlanUpdate:
+    """A plan with an id, which version 1 has as an unstable feature."""
+    plan: v2.PlanUpdateContent
+    if isinstance(update.plan, v1.PlanItems):
+        plan = v2.PlanItems(
+            update.plan.plan_id,
+            _entries(update.plan.entries, losses),
+            **carried(update.plan, v2.PlanItems, losses, "update.plan"),
+        )
+    else:
+        plan = update.plan
+    return v2.PlanUpdate(plan, **carried(update, v2.PlanUpdate, losses, "update"))
+
+
+def _entries(entries: list[v1.PlanEntry], losses: Losses) -> list[v2.PlanEntry]:
+    return [
+        v2.PlanEntry(
+            entry.content,
+            entry.priority,
+            entry.status,
+            **carried(entry, v2.PlanEntry, losses, f"update.entries[{index}]"),
+        )
+        for index, entry in enumerate(entries)
+    ]
+
+
+def mode_id(update: v1.CurrentModeUpdate | v1.DocumentedCurrentModeUpdate) -> str:
+    """The mode an update names, in either shape."""
+    if isinstance(update, v1.CurrentModeUpdate):
+        return update.current_mode_id
+    return update.mode_id
+
+
+def _only_mode(mode: str) -> v2.SessionConfigSelect:
+    option = v2.SessionConfigUngrouped(mode, mode)
+    return v2.SessionConfigSelect(
+        "mode", "Mode", category="mode", current_value=mode, options=[option]
+    )
+
+
+def _unknown(update: v1.UnknownUpdate) -> v2.SessionUpdate:
+    # A version 1 agent may already send an update that only version 2 knows.
+    try:
+        read: v2.SessionUpdate = codec.read(update.raw.fields, v2.SessionUpdate)
+    except Malformed:
+        return v2.UnknownUpdate(raw=update.raw)
+    return read

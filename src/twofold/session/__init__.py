@@ -1,0 +1,28 @@
+"""What a session adds up to: one reducer over version 2, pure."""
+
+from twofold.session.parts import (
+    Compaction,
+    Draft,
+    Entry,
+    Message,
+    Permission,
+    Role,
+    Terminal,
+    ToolCall,
+)
+from twofold.session.snapshot import snapshot
+from twofold.session.state import Session, Sessions
+
+__all__ = [
+    "Compaction",
+    "Draft",
+    "Entry",
+    "Message",
+    "Permission",
+    "Role",
+    "Session",
+    "Sessions",
+    "Terminal",
+    "ToolCall",
+    "snapshot",
+]

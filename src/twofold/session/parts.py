@@ -1,0 +1,143 @@
+"""What a session is made of.
+
+Plain objects with ids, changed by `session.reduce` and by nothing else. Content items are the
+wire's own structs, in the order they came, never glued.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, TypeAlias
+
+from twofold.session.changes import Changes, ContentAppended
+from twofold.wire import v2
+from twofold.wire.base import Meta
+from twofold.wire.content import ContentBlock, TextContent
+
+Role: TypeAlias = Literal["user", "agent", "thought", "session"]
+
+
+class Draft(StrEnum):
+    """The drafts of version 2 whose rules of state differ: what a `_meta` object does to another."""
+
+    JUNE = "2026-06"
+    """It replaces."""
+    NOVEMBER = "2026-11"
+    """It merges by top-level key; a null removes the key."""
+
+
+@dataclass(slots=True)
+class Message:
+    """A message of the user or the agent, or a thought."""
+
+    role: Role
+    message_id: str
+    index: int
+    """Where it stands in `Session.entries`."""
+    content: list[ContentBlock] = field(default_factory=list)
+    addresses: dict[str, str] = field(default_factory=dict)
+    """Sender and recipient of a message between sessions."""
+    meta: Meta | None = None
+    unknown: dict[str, Any] = field(default_factory=dict)
+    _text: str = field(default="", repr=False, compare=False)
+    _joined: int = field(default=0, repr=False, compare=False)
+    appended: Changes = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.appended = (ContentAppended(self.index),)  # the same fact for every chunk
+
+    @property
+    def text(self) -> str:
+        """The text of the message; only what came since the last look is joined."""
+        if self._joined < len(self.content):
+            # held by nothing but a local, a string grows in place instead of being copied
+            text, self._text = self._text, ""
+            text += "".join(
+                [
+                    block.text
+                    for block in self.content[self._joined :]
+                    if isinstance(block, TextContent)
+                ]
+            )
+            self._text, self._joined = text, len(self.content)
+        return self._text
+
+    def replace_content(self, content: list[ContentBlock]) -> None:
+        """Forget what was accumulated and start from `content`."""
+        self.content = list(content)
+        self._text, self._joined = "", 0
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """One thing the agent does, from announcement to result."""
+
+    tool_call_id: str
+    index: int
+    """Where it stands in `Session.entries`."""
+    name: str | None = None
+    title: str | None = None
+    kind: str = "other"
+    status: str = "pending"
+    content: list[v2.ToolCallContent] = field(default_factory=list)
+    locations: list[v2.ToolCallLocation] = field(default_factory=list)
+    raw_input: Any = None
+    raw_output: Any = None
+    capabilities: v2.ToolCallCapabilities | None = None
+    meta: Meta | None = None
+    unknown: dict[str, Any] = field(default_factory=dict)
+    appended: Changes = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.appended = (ContentAppended(self.index),)
+
+
+Entry: TypeAlias = Message | ToolCall
+
+
+@dataclass(slots=True)
+class Terminal:
+    """An agent-owned terminal: its output is bytes, kept exactly."""
+
+    terminal_id: str
+    command: str | None = None
+    cwd: str | None = None
+    output: bytearray = field(default_factory=bytearray)
+    output_meta: Meta | None = None
+    output_unknown: dict[str, Any] = field(default_factory=dict)
+    exit_status: v2.TerminalExitStatus | None = None
+    size: v2.TerminalSize | None = None
+    capabilities: v2.TerminalCapabilities | None = None
+    meta: Meta | None = None
+    unknown: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Compaction:
+    """The agent made its context shorter."""
+
+    compaction_id: str
+    status: str = "in_progress"
+    summary: list[ContentBlock] = field(default_factory=list)
+    error: str | None = None
+    meta: Meta | None = None
+    unknown: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Permission:
+    """A question that waits for an answer."""
+
+    request_id: int | str
+    request: v2.RequestPermissionRequest
+
+    @property
+    def tool_call_id(self) -> str | None:
+        """The tool call it is about, if it is about one."""
+        subject = self.request.subject
+        if isinstance(subject, v2.ToolCallPermissionSubject):
+            return subject.tool_call.tool_call_id
+        if isinstance(subject, v2.CommandPermissionSubject) and isinstance(
+            subject.tool_call_id, str
+        ):
+            return subject.tool_call_id
+        return None

@@ -1,0 +1,382 @@
+"""An update and a session → what changed. The semantics of ACP v2, and nothing else.
+
+Upserts are keyed and an unknown id creates. A patch field that is omitted leaves the value, null
+clears it, a value replaces it; arrays are replaced whole. A chunk appends exactly one item, and
+its `_meta` is its own. Order is arrival order. Every reducer costs the same however long the
+session is.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from msgspec.structs import fields, replace
+
+from twofold.errors import PeerError
+from twofold.session.changes import (
+    Change,
+    Changes,
+    CommandsChanged,
+    CompactionChanged,
+    ConfigChanged,
+    EntryAdded,
+    EntryChanged,
+    InfoChanged,
+    NoticeAdded,
+    PermissionChanged,
+    PlanChanged,
+    StateChanged,
+    SubagentChanged,
+    TerminalChanged,
+    TerminalOutputAppended,
+    UnknownAdded,
+    UsageChanged,
+)
+from twofold.session.parts import Compaction, Draft, Message, Permission, Role, Terminal, ToolCall
+from twofold.wire import v2
+from twofold.wire.base import UNSET, Extras, Meta, UnsetType, Wire
+from twofold.wire.shared import (
+    CompactionSummaryChunk,
+    CompactionUpdate,
+    Notice,
+    PlanRemoved,
+    SessionInfoUpdate,
+    SessionMessage,
+    SessionMessageChunk,
+    UsageUpdate,
+)
+
+if TYPE_CHECKING:
+    from twofold.session.state import Session
+
+Reducer: TypeAlias = Callable[["Session", Any], Changes]
+W = TypeVar("W", bound=Wire)
+
+
+class NotBase64(PeerError):
+    """Terminal output that is not base64: `terminal_id` says whose. The session is unchanged."""
+
+    def __init__(self, terminal_id: str) -> None:
+        super().__init__(f"The agent sent output of terminal {terminal_id!r} that is not base64.")
+        self.terminal_id = terminal_id
+
+
+# ---- messages ------------------------------------------------------------------------------
+
+
+def _message(session: "Session", role: Role, message_id: str) -> tuple[Message, Change]:
+    message = session.messages[role].get(message_id)
+    if message is not None:
+        return message, EntryChanged(message.index)
+    message = Message(role, message_id, len(session.entries))
+    session.messages[role][message_id] = message
+    session.entries.append(message)
+    return message, EntryAdded(message.index)
+
+
+def _chunk_of(role: Role) -> Reducer:
+    def append_chunk(session: "Session", update: v2.ContentChunk) -> Changes:
+        message = session.messages[role].get(update.message_id)
+        if message is not None:
+            message.content.append(update.content)
+            return message.appended
+        message, added = _message(session, role, update.message_id)
+        message.content.append(update.content)
+        return (added,)
+
+    return append_chunk
+
+
+def _patch_of(role: Role) -> Reducer:
+    def patch_message(session: "Session", update: v2.MessagePatch) -> Changes:
+        message, change = _message(session, role, update.message_id)
+        if update.content is not UNSET:
+            message.replace_content(update.content or [])
+        message.meta = patched_meta(message.meta, update.meta, session.draft)
+        _keep_unknown(message.unknown, update)
+        return (change,)
+
+    return patch_message
+
+
+_ADDRESSES = (
+    "sender_session_id",
+    "recipient_session_id",
+    "sender_message_id",
+    "recipient_message_id",
+)
+
+
+def _session_message(session: "Session", update: SessionMessage) -> Changes:
+    changes = _patch_of("session")(session, update)
+    addresses = session.messages["session"][update.message_id].addresses
+    for name in _ADDRESSES:
+        value = getattr(update, name)
+        if value is None:
+            addresses.pop(name, None)
+        elif value is not UNSET:
+            addresses[name] = value
+    return changes
+
+
+# ---- tool calls ----------------------------------------------------------------------------
+
+
+def _tool_call(session: "Session", tool_call_id: str) -> tuple[ToolCall, Change]:
+    call = session.tool_calls.get(tool_call_id)
+    if call is not None:
+        return call, EntryChanged(call.index)
+    call = ToolCall(tool_call_id, len(session.entries))
+    session.tool_calls[tool_call_id] = call
+    session.entries.append(call)
+    return call, EntryAdded(call.index)
+
+
+def _tool_call_update(session: "Session", update: v2.ToolCallPatch) -> Changes:
+    call, change = _tool_call(session, update.tool_call_id)
+    if update.kind is not UNSET:
+        call.kind = update.kind or "other"  # v2: null resets to the default
+    if update.status is not UNSET:
+        call.status = update.status or "pending"
+    if update.content is not UNSET:
+        call.content = list(update.content or [])
+    if update.locations is not UNSET:
+        call.locations = list(update.locations or [])
+    _patch(call, update, "name", "title", "raw_input", "raw_output", "capabilities")
+    call.meta = patched_meta(call.meta, update.meta, session.draft)
+    _keep_unknown(call.unknown, update)
+    return (change,)
+
+
+def _tool_call_content_chunk(session: "Session", update: v2.ToolCallContentChunk) -> Changes:
+    call = session.tool_calls.get(update.tool_call_id)
+    if call is not None:
+        call.content.append(update.content)
+        return call.appended
+    call, added = _tool_call(session, update.tool_call_id)
+    call.content.append(update.content)
+    return (added,)
+
+
+# ---- terminals -----------------------------------------------------------------------------
+
+
+def _terminal(session: "Session", terminal_id: str) -> Terminal:
+    terminal = session.terminals.get(terminal_id)
+    if terminal is None:
+        terminal = session.terminals[terminal_id] = Terminal(terminal_id)
+    return terminal
+
+
+def _terminal_update(session: "Session", update: v2.TerminalUpdate) -> Changes:
+    output = update.output
+    data = _bytes(output.data, update.terminal_id) if isinstance(output, v2.TerminalOutput) else b""
+    terminal = _terminal(session, update.terminal_id)
+    if output is not UNSET:
+        terminal.output = bytearray(data)
+        terminal.output_meta = output.meta or None if output else None
+        terminal.output_unknown = {}
+        if output:
+            _keep_unknown(terminal.output_unknown, output)
+    _patch(terminal, update, "command", "cwd", "exit_status", "size", "capabilities")
+    terminal.meta = patched_meta(terminal.meta, update.meta, session.draft)
+    _keep_unknown(terminal.unknown, update)
+    return (TerminalChanged(update.terminal_id),)
+
+
+def _terminal_output_chunk(session: "Session", update: v2.TerminalOutputChunk) -> Changes:
+    data = _bytes(update.data, update.terminal_id)
+    known = update.terminal_id in session.terminals
+    _terminal(session, update.terminal_id).output += data
+    if known:
+        return (TerminalOutputAppended(update.terminal_id),)
+    return (TerminalChanged(update.terminal_id),)
+
+
+def _bytes(data: str, terminal_id: str) -> bytes:
+    try:
+        return base64.b64decode(data + "=" * (-len(data) % 4))  # some peers leave the padding off
+    except (binascii.Error, ValueError):
+        raise NotBase64(terminal_id) from None
+
+
+# ---- what is replaced whole ----------------------------------------------------------------
+
+
+def _plan_update(session: "Session", update: v2.PlanUpdate) -> Changes:
+    plan_id = update.plan.id if isinstance(update.plan, v2.JunePlanItems) else update.plan.plan_id
+    session.plans[plan_id] = update
+    return (PlanChanged(plan_id),)
+
+
+def _plan_removed(session: "Session", update: PlanRemoved) -> Changes:
+    session.plans.pop(update.plan_id, None)
+    return (PlanChanged(update.plan_id),)
+
+
+def _commands(session: "Session", update: v2.AvailableCommandsUpdate) -> Changes:
+    session.commands_update = update
+    return (CommandsChanged(),)
+
+
+def _config(session: "Session", update: v2.ConfigOptionUpdate) -> Changes:
+    session.config_update = update
+    return (ConfigChanged(),)
+
+
+def _usage(session: "Session", update: UsageUpdate) -> Changes:
+    session.usage = update
+    return (UsageChanged(),)
+
+
+def _state(session: "Session", update: v2.StateUpdate) -> Changes:
+    # a repeated idle is a snapshot, not another completion
+    ended = update.state == "idle" and session.state != "idle"
+    session.state_update = update
+    if update.state == "idle":
+        session.cancelling = False
+    return (StateChanged(update.state, ended),)
+
+
+def _notice(session: "Session", update: Notice) -> Changes:
+    session.notices.append(update)
+    return (NoticeAdded(len(session.notices) - 1),)
+
+
+def _unknown(session: "Session", update: v2.UnknownUpdate) -> Changes:
+    session.unknown.append(update)
+    return (UnknownAdded(len(session.unknown) - 1),)
+
+
+# ---- what is patched -----------------------------------------------------------------------
+
+
+def _info(session: "Session", update: SessionInfoUpdate) -> Changes:
+    session.info = _merged(session.info, update, session.draft)
+    return (InfoChanged(),)
+
+
+def _subagent(session: "Session", update: v2.SubagentUpdate) -> Changes:
+    old = session.subagents.get(update.session_id, v2.SubagentUpdate(update.session_id))
+    session.subagents[update.session_id] = _merged(old, update, session.draft)
+    return (SubagentChanged(update.session_id),)
+
+
+def _compaction(session: "Session", compaction_id: str) -> Compaction:
+    compaction = session.compactions.get(compaction_id)
+    if compaction is None:
+        compaction = session.compactions[compaction_id] = Compaction(compaction_id)
+    return compaction
+
+
+def _compaction_update(session: "Session", update: CompactionUpdate) -> Changes:
+    compaction = _compaction(session, update.compaction_id)
+    compaction.status = update.status
+    if update.summary is not UNSET:
+        compaction.summary = list(update.summary or [])
+    _patch(compaction, update, "error")
+    compaction.meta = patched_meta(compaction.meta, update.meta, session.draft)
+    _keep_unknown(compaction.unknown, update)
+    return (CompactionChanged(update.compaction_id),)
+
+
+def _compaction_chunk(session: "Session", update: CompactionSummaryChunk) -> Changes:
+    _compaction(session, update.compaction_id).summary.append(update.content)
+    return (CompactionChanged(update.compaction_id),)
+
+
+# ---- permissions ---------------------------------------------------------------------------
+
+
+def ask(session: "Session", request_id: int | str, request: v2.RequestPermissionRequest) -> Changes:
+    """A permission request came: its tool call is applied *before* anyone is asked."""
+    changes: Changes = ()
+    if isinstance(request.subject, v2.ToolCallPermissionSubject):
+        changes = _tool_call_update(session, request.subject.tool_call)
+    session.permissions[request_id] = Permission(request_id, request)
+    return (*changes, PermissionChanged(request_id))
+
+
+def settle(session: "Session", request_id: int | str) -> Changes:
+    """A permission request was answered or withdrawn."""
+    if session.permissions.pop(request_id, None) is None:
+        return ()
+    return (PermissionChanged(request_id),)
+
+
+# ---- the three states of a patch field -----------------------------------------------------
+
+
+def _patch(target: Any, update: Wire, *names: str) -> None:
+    for name in names:
+        value = getattr(update, name)
+        if value is not UNSET:
+            setattr(target, name, value)
+
+
+def patched_meta(current: Meta | None, patch: Meta | None | UnsetType, draft: Draft) -> Meta | None:
+    """What a `_meta` patch makes of the stored metadata, by the rule of the draft."""
+    if patch is UNSET:
+        return current
+    if patch is None:
+        return None
+    if draft is Draft.JUNE:
+        return patch
+    merged = {**(current or {}), **patch}
+    return {key: value for key, value in merged.items() if value is not None} or None
+
+
+def _keep_unknown(kept: dict[str, Any], update: Wire) -> None:
+    if isinstance(update.unknown, Extras):
+        kept.update(update.unknown.fields)
+
+
+def _merged(old: W, patch: W, draft: Draft) -> W:
+    """`old` with every field that `patch` says something about; cleared fields are omitted."""
+    values: dict[str, Any] = {}
+    for info in fields(patch):
+        value = getattr(patch, info.name)
+        if info.name not in ("meta", "unknown") and value is not UNSET:
+            values[info.name] = UNSET if value is None else value
+    values["meta"] = patched_meta(old.meta or None, patch.meta, draft) or UNSET
+    if isinstance(patch.unknown, Extras):
+        kept = old.unknown.fields if isinstance(old.unknown, Extras) else {}
+        values["unknown"] = Extras({**kept, **patch.unknown.fields})
+    return replace(old, **values)
+
+
+REDUCERS: dict[type, Reducer] = {
+    v2.AgentMessageChunk: _chunk_of("agent"),
+    v2.AgentThoughtChunk: _chunk_of("thought"),
+    v2.UserMessageChunk: _chunk_of("user"),
+    v2.AgentMessage: _patch_of("agent"),
+    v2.AgentThought: _patch_of("thought"),
+    v2.UserMessage: _patch_of("user"),
+    v2.ToolCallUpdate: _tool_call_update,
+    v2.ToolCallContentChunk: _tool_call_content_chunk,
+    v2.TerminalUpdate: _terminal_update,
+    v2.TerminalOutputChunk: _terminal_output_chunk,
+    v2.StateUpdate: _state,
+    v2.PlanUpdate: _plan_update,
+    PlanRemoved: _plan_removed,
+    v2.AvailableCommandsUpdate: _commands,
+    v2.ConfigOptionUpdate: _config,
+    SessionInfoUpdate: _info,
+    UsageUpdate: _usage,
+    Notice: _notice,
+    CompactionUpdate: _compaction_update,
+    CompactionSummaryChunk: _compaction_chunk,
+    v2.SubagentUpdate: _subagent,
+    SessionMessage: _session_message,
+    SessionMessageChunk: _chunk_of("session"),
+    v2.UnknownUpdate: _unknown,
+}
+
+
+def reducer_for(update: object) -> Reducer:
+    """The reducer of a subclass of a known update."""
+    for shape, reducer in REDUCERS.items():
+        if isinstance(update, shape):
+            return reducer
+    raise TypeError(f"{type(update).__name__} is not a session update of version 2")

@@ -1,0 +1,111 @@
+"""The updates that rebuild a session.
+
+Whole upserts in entry order, then everything else, the state last. Fields at the protocol's
+default are omitted. Folding the snapshot gives the session again.
+"""
+
+import base64
+from typing import Any
+
+from twofold.session.parts import Compaction, Message, Terminal, ToolCall
+from twofold.session.state import Session
+from twofold.wire import v2
+from twofold.wire.base import UNSET, Extras
+from twofold.wire.shared import CompactionUpdate, SessionInfoUpdate, SessionMessage
+
+_MESSAGES: dict[str, type[v2.UserMessage | v2.AgentMessage | v2.AgentThought]] = {
+    "user": v2.UserMessage,
+    "agent": v2.AgentMessage,
+    "thought": v2.AgentThought,
+}
+
+
+def snapshot(session: Session) -> list[v2.SessionUpdate]:
+    """What to send to someone who knows nothing of the session yet."""
+    updates: list[v2.SessionUpdate] = []
+    for entry in session.entries:
+        updates.append(_message(entry) if isinstance(entry, Message) else _tool_call(entry))
+    updates += [_terminal(terminal) for terminal in session.terminals.values()]
+    updates += [_compaction(compaction) for compaction in session.compactions.values()]
+    updates += session.notices
+    updates += session.subagents.values()
+    updates += session.unknown
+    updates += session.plans.values()
+    if session.commands_update is not None:
+        updates.append(session.commands_update)
+    if session.config_update is not None:
+        updates.append(session.config_update)
+    if session.info != SessionInfoUpdate():
+        updates.append(session.info)
+    if session.usage is not None:
+        updates.append(session.usage)
+    updates.append(session.state_update)
+    return updates
+
+
+def _message(message: Message) -> v2.SessionUpdate:
+    rest = _rest(message)
+    if message.content:
+        rest["content"] = list(message.content)
+    if message.role == "session":
+        rest |= message.addresses
+        return SessionMessage(message.message_id, **rest)
+    return _MESSAGES[message.role](message.message_id, **rest)
+
+
+def _tool_call(call: ToolCall) -> v2.ToolCallUpdate:
+    return v2.ToolCallUpdate(
+        call.tool_call_id,
+        name=_given(call.name),
+        title=_given(call.title),
+        kind=UNSET if call.kind == "other" else call.kind,
+        status=UNSET if call.status == "pending" else call.status,
+        content=list(call.content) or UNSET,
+        locations=list(call.locations) or UNSET,
+        raw_input=_given(call.raw_input),
+        raw_output=_given(call.raw_output),
+        capabilities=_given(call.capabilities),
+        **_rest(call),
+    )
+
+
+def _terminal(terminal: Terminal) -> v2.TerminalUpdate:
+    output: Any = UNSET
+    if terminal.output or terminal.output_meta or terminal.output_unknown:
+        output = v2.TerminalOutput(
+            base64.b64encode(terminal.output).decode(),
+            meta=_given(terminal.output_meta),
+            unknown=_extras(terminal.output_unknown),
+        )
+    return v2.TerminalUpdate(
+        terminal.terminal_id,
+        command=_given(terminal.command),
+        cwd=_given(terminal.cwd),
+        output=output,
+        exit_status=_given(terminal.exit_status),
+        size=_given(terminal.size),
+        capabilities=_given(terminal.capabilities),
+        **_rest(terminal),
+    )
+
+
+def _compaction(compaction: Compaction) -> CompactionUpdate:
+    return CompactionUpdate(
+        compaction.compaction_id,
+        compaction.status,
+        summary=list(compaction.summary) or UNSET,
+        error=_given(compaction.error),
+        **_rest(compaction),
+    )
+
+
+def _rest(part: Message | ToolCall | Terminal | Compaction) -> dict[str, Any]:
+    return {"meta": _given(part.meta), "unknown": _extras(part.unknown)}
+
+
+def _given(value: Any) -> Any:
+    return UNSET if value is None else value
+
+
+def _extras(unknown: dict[str, Any]) -> Any:
+    return Extras(dict(unknown)) if unknown else UNSET

@@ -1,0 +1,1 @@
+"""What to show of a session, without any toolkit."""

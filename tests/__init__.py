@@ -1,0 +1,1 @@
+"""The tests. A name is a sentence about behaviour; nothing here sleeps."""

@@ -1,0 +1,150 @@
+"""What the tests share: the real peers, what they say about a value, and data beside the project.
+
+A test that asks for a peer is marked `peers`. Without the peer it is skipped, unless CI is
+set: there a missing peer is a failure.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import hypothesis
+import pytest
+from hypothesis.strategies import SearchStrategy
+
+from tests.peers import install
+from tests.peers.validators import (
+    Flavour,
+    NodeValidator,
+    Schemas,
+    SchemaValidator,
+    SdkValidator,
+    Version,
+    load_schemas,
+)
+from tests.schema_values import SchemaValues
+
+IN_CI = bool(os.environ.get("CI"))
+SHARED = install.ROOT.parent / "shared"
+PEER_FIXTURES = {"node_sdk", "python_sdk"}
+
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if IN_CI else "local")
+
+
+# First, for `-m "not peers"` is applied in the same hook.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if PEER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("peers")
+
+
+def _or_skip(made: Callable[[], Path]) -> Path:
+    try:
+        return made()
+    except install.Unavailable as error:
+        if IN_CI:
+            pytest.fail(f"CI needs every peer: {error}", pytrace=False)
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def node_sdk() -> Path:
+    """The folder of the official TypeScript SDK (`dist/`, `schema/`)."""
+    return _or_skip(install.node_sdk)
+
+
+@pytest.fixture(scope="session")
+def python_sdk() -> Callable[[str], Path]:
+    """`python_sdk("0.12.1")`: an interpreter that has this release of the official Python SDK."""
+    made: dict[str, Path] = {}
+    refused: dict[str, install.Unavailable] = {}
+
+    def interpreter(version: str) -> Path:
+        def once() -> Path:
+            if version in refused:
+                raise refused[version]
+            try:
+                return made.setdefault(version, install.python_sdk(version))
+            except install.Unavailable as error:
+                refused[version] = error
+                raise
+
+        return made.get(version) or _or_skip(once)
+
+    return interpreter
+
+
+@pytest.fixture(scope="session")
+def schemas(node_sdk: Path) -> Schemas:
+    """The official schemas: `schemas["v1", "stable"]["$defs"]["SessionUpdate"]`."""
+    return load_schemas(node_sdk)
+
+
+@pytest.fixture(scope="session")
+def valid(schemas: Schemas) -> SchemaValidator:
+    """`valid(1, "stable", "SessionUpdate", value)`: the schema's objections, none if valid."""
+    return SchemaValidator(schemas)
+
+
+@pytest.fixture(scope="session")
+def node_validator(node_sdk: Path) -> Iterator[NodeValidator]:
+    """`node_validator.check(2, "SessionUpdate", value)`: what the TypeScript SDK says."""
+    with NodeValidator(node_sdk) as validator:
+        yield validator
+
+
+@pytest.fixture(scope="session")
+def sdk_validator(python_sdk: Callable[[str], Path]) -> Iterator[SdkValidator]:
+    """`sdk_validator.check(2, "SessionUpdate", value)`: what the Python SDK says."""
+    with SdkValidator(python_sdk) as validator:
+        yield validator
+
+
+class ValuesOf(Protocol):
+    def __call__(
+        self,
+        version: Version,
+        flavour: Flavour,
+        name: str,
+        *,
+        extras: bool = True,
+        unknown: bool = True,
+        safe_integers: bool = False,
+    ) -> SearchStrategy[Any]: ...
+
+
+@pytest.fixture(scope="session")
+def values_of(schemas: Schemas) -> ValuesOf:
+    """`data.draw(values_of(2, "stable", "SessionUpdate"))`: random JSON of that type."""
+    made: dict[tuple[Any, ...], SchemaValues] = {}
+
+    def strategy(
+        version: Version, flavour: Flavour, name: str, **options: bool
+    ) -> SearchStrategy[Any]:
+        key = (version, flavour, *sorted(options.items()))
+        if key not in made:
+            made[key] = SchemaValues(schemas[f"v{version}", flavour], **options)
+        return made[key].of(name)
+
+    return strategy
+
+
+@pytest.fixture(scope="session")
+def shared() -> Callable[[str], Path]:
+    """`shared("examples/v1.jsonl")`: a file of the data beside the project.
+
+    Without that folder the test is skipped; in it, a missing file is a failure.
+    """
+
+    def path(name: str) -> Path:
+        if not SHARED.is_dir():
+            pytest.skip("there is no folder 'shared' beside the project")
+        found = SHARED / name
+        assert found.exists(), f"there is no {name} in the folder 'shared' beside the project"
+        return found
+
+    return path

@@ -1,0 +1,190 @@
+"""The direction of the imports, read from the source and held.
+
+`LAYERS` says what each part of the package may import of the others, and what from
+outside. A part that is not in the table fails: a new layer is a decision.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PACKAGE = "twofold"
+SOURCE = Path(__file__).resolve().parents[1] / "src" / PACKAGE
+
+
+class Layer(NamedTuple):
+    """What a part may import: of the package, from outside, and whether it may wait."""
+
+    parts: frozenset[str]
+    outside: frozenset[str] = frozenset({"msgspec"})
+    pure: bool = True
+
+
+PURE = frozenset({"errors", "wire", "rpc", "convert", "session", "view"})
+BELOW = PURE | {"runtime"}
+TOP = BELOW | {"bridge", "term", "demo", "cli", "__init__"}
+SCREEN = frozenset({"msgspec", "click", "rich"})
+
+LAYERS = {
+    "errors": Layer(frozenset(), outside=frozenset()),
+    "wire": Layer(frozenset({"errors"})),
+    "rpc": Layer(frozenset({"errors"})),
+    "convert": Layer(frozenset({"errors", "wire"})),
+    "session": Layer(frozenset({"errors", "wire"})),
+    "view": Layer(frozenset({"errors", "wire", "session"})),
+    "runtime": Layer(PURE, pure=False),
+    "bridge": Layer(BELOW, pure=False),
+    "demo": Layer(TOP, pure=False),
+    "term": Layer(TOP, outside=SCREEN, pure=False),
+    "cli": Layer(TOP, outside=SCREEN, pure=False),
+    # the public names: usable without the extra `cli`
+    "__init__": Layer(BELOW | {"bridge"}, outside=frozenset(), pure=False),
+    "__main__": Layer(TOP, pure=False),
+}
+
+# A pure part has no clock, no task, no process, no chance: the same bytes, the same state.
+WAITING = frozenset(
+    {
+        *("asyncio", "concurrent", "multiprocessing", "random", "sched", "secrets", "select"),
+        *("selectors", "signal", "socket", "subprocess", "threading", "time"),
+    }
+)
+
+
+class Import(NamedTuple):
+    """A module that is imported, by its full name, and where."""
+
+    name: str
+    line: int
+
+
+def imports(source: str, module: str, *, is_package: bool) -> Iterator[Import]:
+    """Every import of a module, those inside functions and for typing included."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                steps = module.split(".")
+                here = steps[: len(steps) - node.level + is_package]
+                base = ".".join([*here, base] if base else here)
+            # `from twofold import wire` imports a part, `from twofold.wire import x` is in one
+            for alias in node.names:
+                yield Import(f"{base}.{alias.name}" if base == PACKAGE else base, node.lineno)
+
+
+def objections(part: str, found: Import, parts: frozenset[str]) -> Iterator[str]:
+    """What the table has against an import."""
+    layer = LAYERS[part]
+    top, _, rest = found.name.partition(".")
+    if top == PACKAGE:
+        # a name of the package that is no part comes from its public face
+        other = rest.partition(".")[0]
+        other = other if other in parts else "__init__"
+        if other != part and other not in layer.parts:
+            yield f"{part} may not import {other}"
+    elif top in sys.stdlib_module_names:
+        if layer.pure and top in WAITING:
+            yield f"{part} is pure and may not import {top}"
+    elif top not in layer.outside:
+        yield f"{part} may not import {top}"
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package by its full name."""
+    found = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        steps = path.relative_to(SOURCE.parent).with_suffix("").parts
+        found[".".join(steps)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def part_of(module: str) -> str:
+    """The part of the package a module belongs to: the first step below it."""
+    return module.split(".")[1]
+
+
+PARTS = frozenset(map(part_of, MODULES)) | LAYERS.keys()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_follow_the_direction_of_the_layers(module: str) -> None:
+    part = part_of(module)
+    assert part in LAYERS, f"{part} has no place in the table of layers"
+    path = MODULES[module]
+    package = path.name == "__init__.py"
+    name = module.removesuffix(".__init__")
+    assert [
+        f"{path.name}:{found.line}: {objection}"
+        for found in imports(path.read_text(encoding="utf-8"), name, is_package=package)
+        for objection in objections(part, found, PARTS)
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "module", "is_package", "names"),
+    [
+        ("import json, asyncio.queues", "twofold.cli", False, ["json", "asyncio.queues"]),
+        ("from twofold import wire", "twofold.cli", False, ["twofold.wire"]),
+        ("from twofold.wire import v2", "twofold.cli", False, ["twofold.wire"]),
+        ("from . import v2", "twofold.wire.codec", False, ["twofold.wire"]),
+        ("from .v2 import x", "twofold.wire", True, ["twofold.wire.v2"]),
+        ("from ..rpc import frames", "twofold.wire.codec", False, ["twofold.rpc"]),
+        ("from .. import rpc", "twofold.wire.codec", False, ["twofold.rpc"]),
+        ("from . import rpc", "twofold", True, ["twofold.rpc"]),
+        ("def f():\n    import time", "twofold.cli", False, ["time"]),
+    ],
+)
+def test_every_form_of_import_is_read(
+    source: str, module: str, is_package: bool, names: list[str]
+) -> None:
+    assert [found.name for found in imports(source, module, is_package=is_package)] == names
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ("errors", "twofold.wire"),
+        ("wire", "twofold.rpc"),
+        ("rpc", "twofold.wire"),
+        ("convert", "twofold.session"),
+        ("session", "twofold.convert"),
+        ("session", "twofold.Agent"),
+        ("view", "twofold.runtime.agent"),
+        ("view", "asyncio"),
+        ("wire", "pydantic"),
+        ("runtime", "rich.console"),
+        ("runtime", "twofold.bridge"),
+        ("__init__", "twofold.cli"),
+    ],
+)
+def test_an_import_against_the_direction_is_refused(part: str, name: str) -> None:
+    assert list(objections(part, Import(name, 1), PARTS)) != []
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ("wire", "twofold.errors"),
+        ("wire", "twofold.wire.base"),
+        ("wire", "msgspec"),
+        ("convert", "twofold.wire"),
+        ("view", "twofold.session"),
+        ("view", "difflib"),
+        ("runtime", "asyncio"),
+        ("cli", "rich.console"),
+        ("cli", "twofold.Agent"),
+        ("term", "twofold.demo"),
+    ],
+)
+def test_an_import_along_the_direction_is_allowed(part: str, name: str) -> None:
+    assert list(objections(part, Import(name, 1), PARTS)) == []
