@@ -9,7 +9,7 @@ unified diffs, prose around them.
 Nothing here touches a file or knows a working directory: a relative path stays
 relative, and a patch is never applied. What cannot be understood is refused with
 `BadPatch`, the only error any text can cause; reading costs as much as the text
-is long. Lines end at "\\n" and nowhere else.
+is long. Lines end at a newline and nowhere else.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
 from twofold.convert.lines import Change, changed_lines
+from twofold.errors import PeerError
 
 Operation = Literal["add", "delete", "modify", "move", "copy"]
 
@@ -27,7 +28,7 @@ _NO_NEWLINE = "\\ No newline at end of file"
 _DEV_NULL = "/dev/null"
 
 
-class BadPatch(ValueError):
+class BadPatch(PeerError, ValueError):
     """A text is not a patch we can read; `line` counts from 1."""
 
     def __init__(self, line: int, reason: str) -> None:
@@ -61,11 +62,11 @@ def git_patch(path: str, old: str | None, new: str | None) -> str:
         parts.append("new file mode 100644\n")
     elif new is None:
         parts.append("deleted file mode 100644\n")
-    if old or new:  # an empty file comes and goes without hunks
-        label = f"{name}\t" if " " in name else name  # Git: a TAB ends a name with spaces
-        parts.append(f"--- {_DEV_NULL if old is None else label}\n")
-        parts.append(f"+++ {_DEV_NULL if new is None else label}\n")
-        parts += _hunks(_lines(old or ""), _lines(new or ""))
+    label = f"{name}\t" if " " in name else name  # Git: a TAB ends a name with spaces
+    # Git itself leaves these out for an empty file, but needs them to apply an absolute path.
+    parts.append(f"--- {_DEV_NULL if old is None else label}\n")
+    parts.append(f"+++ {_DEV_NULL if new is None else label}\n")
+    parts += _hunks(_lines(old or ""), _lines(new or ""))
     return "".join(parts)
 
 
@@ -335,7 +336,7 @@ class _Reader:
                 self._at += 2
             while self._line().startswith("@@ -"):
                 self._hunk(file)
-            if labels and not file.hunks:
+            if labels and not file.hunks and not file.operation:
                 self._fail("a file without a hunk")
 
     def _hunk(self, file: _File) -> None:

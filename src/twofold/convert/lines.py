@@ -103,8 +103,7 @@ def _agree_backwards(a: list[str], b: list[str], head: int) -> int:
 
 
 def _walk(a: list[str], x0: int, b: list[str], y0: int, steps: int) -> tuple[list[_Run], int, int]:
-    """Myers' greedy walk from `a[x0]`, `b[y0]`: the runs on the way that gets furthest
-    in about so many steps, and where it got."""
+    """Myers' greedy walk from `a[x0]`, `b[y0]`: the best runs for the steps, and how far it got."""
     width, height = len(a), len(b)
     # Diagonal k holds the points x, y with x - y == k. A point may overshoot the edges, where no
     # run starts: its way has no fault, and it is only worth less than it seems.

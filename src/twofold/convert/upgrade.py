@@ -94,7 +94,9 @@ def upgrade_chunk(update: v1.ContentChunk, message_id: str, losses: Losses) -> A
 
 
 def _role(update: v1.ContentChunk) -> str:
-    return {v1.AgentMessageChunk: "agent", v1.AgentThoughtChunk: "thought"}.get(type(update), "user")
+    return {v1.AgentMessageChunk: "agent", v1.AgentThoughtChunk: "thought"}.get(
+        type(update), "user"
+    )
 
 
 def upgrade_block(block: ContentBlock, losses: Losses, path: str) -> ContentBlock:

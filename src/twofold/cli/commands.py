@@ -1,0 +1,170 @@
+"""The filters: `fold`, `convert`, `show`.
+
+JSON Lines in, from a file or standard input. A bad line is reported on standard error with its
+number and the rest goes on; nobody sees a traceback for a mistake of a peer or a user.
+"""
+
+import sys
+from collections.abc import Iterator
+from typing import IO, Any, cast
+
+import click
+from rich.console import Console
+
+from twofold import __version__
+from twofold.convert.conversation import Conversation, Out, Target
+from twofold.convert.detect import Dialect
+from twofold.convert.losses import Losses, NotConvertible
+from twofold.errors import PeerError
+from twofold.recording import Line, Recording, read_line
+from twofold.session import Draft, snapshot
+from twofold.term.transcript import render
+from twofold.view.text import one_line
+from twofold.wire import codec
+from twofold.wire.base import Malformed
+
+BAD_INPUT, LOSSES, REFUSED = 2, 3, 4
+
+FILE = click.argument("file", type=click.File("rb"), default="-")
+FROM = click.option(
+    "--from",
+    "source",
+    type=click.Choice(["auto", "1", "2", "guide"]),
+    default="auto",
+    show_default=True,
+    help="The version that the input speaks.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="twofold")
+def commands() -> None:
+    """One ACP session, whichever version each side speaks."""
+
+
+@commands.command()
+@FILE
+@FROM
+@click.option(
+    "--draft",
+    type=click.Choice([draft.value for draft in Draft]),
+    help="Whose rule for _meta holds; found out by default.",
+)
+def fold(file: IO[bytes], source: str, draft: str | None) -> None:
+    """Add a recording up and print the snapshot of each session, one update a line.
+
+    A line of the input is a JSON-RPC message, or its params, or a bare update, or a record
+    that holds the message in its field "message".
+    """
+    recording, status = _add_up(file, source, draft)
+    for session in recording.sessions.values():
+        for update in snapshot(session):
+            _print({"sessionId": session.session_id, "update": update})
+    sys.exit(status)
+
+
+@commands.command()
+@FILE
+@FROM
+def show(file: IO[bytes], source: str) -> None:
+    """Add a recording up and print it for reading."""
+    recording, status = _add_up(file, source, None)
+    console = Console(highlight=False)
+    for session in recording.sessions.values():
+        render(session, console)
+    sys.exit(status)
+
+
+@commands.command()
+@FILE
+@click.option("--to", "target", type=click.Choice(["1", "2"]), required=True)
+@FROM
+@click.option("--strict", is_flag=True, help="Refuse what would lose something.")
+def convert(file: IO[bytes], target: str, source: str, strict: bool) -> None:
+    """Convert each message to the other version.
+
+    Losses go to standard error, one JSON object a line. Exit status: 0 nothing lost, 3
+    something was lost, 4 something was refused, 2 bad input.
+    """
+    losses = Losses(strict=strict)
+    conversation = Conversation(cast("Target", target), losses, _dialect(source))
+    status = 0
+    for number, line in _lines(file):
+        if isinstance(line, PeerError):
+            _complain(number, line)
+            status = BAD_INPUT
+            continue
+        try:
+            for out in _convert(conversation, line):
+                _print(line.wrap(out.message, back=out.back) if isinstance(out, Out) else out)
+        except NotConvertible as refusal:
+            _report(number, refusal.path, refusal.reason)
+            status = BAD_INPUT if status == BAD_INPUT else REFUSED
+        except PeerError as error:
+            _complain(number, error)
+            status = BAD_INPUT
+        if losses:
+            status = status or LOSSES
+        for loss in losses:
+            _report(number, loss.path, loss.reason)
+        losses.clear()
+    sys.exit(status)
+
+
+def _convert(conversation: Conversation, line: Line) -> list[Out] | list[dict[str, Any] | None]:
+    if line.message is None:
+        return [line.record]
+    return conversation.message(line.message, line.sender)
+
+
+def _add_up(file: IO[bytes], source: str, draft: str | None) -> tuple[Recording, int]:
+    """All lines of `file`, added up; the exit status says whether all were understood."""
+    recording = Recording(_dialect(source), Draft(draft) if draft else None)
+    lines = list(_lines(file))
+    for _, line in lines:
+        if isinstance(line, Line):
+            recording.look(line)
+    status = 0
+    for number, line in lines:
+        try:
+            if isinstance(line, PeerError):
+                raise line
+            recording.take(line)
+        except PeerError as error:
+            _complain(number, error)
+            status = BAD_INPUT
+        for fault in recording.faults:
+            _say(f"line {number}: passed over {fault.path}: {fault.reason}")
+        recording.faults.clear()
+    return recording, status
+
+
+def _lines(file: IO[bytes]) -> Iterator[tuple[int, Line | PeerError]]:
+    for number, data in enumerate(file, 1):
+        if not data.strip():
+            continue
+        try:
+            for line in read_line(data):
+                yield number, line
+        except Malformed as error:
+            yield number, error
+
+
+def _dialect(source: str) -> Dialect | None:
+    return None if source == "auto" else cast("Dialect", source)
+
+
+def _print(value: Any) -> None:
+    sys.stdout.buffer.write(codec.encode(value) + b"\n")
+
+
+def _report(line: int, path: str, reason: str) -> None:
+    _say(codec.encode({"line": line, "path": path, "reason": reason}).decode())
+
+
+def _complain(line: int, error: PeerError) -> None:
+    _say(f"line {line}: {error}")
+
+
+def _say(text: str) -> None:
+    print(one_line(text), file=sys.stderr)  # it may quote a peer

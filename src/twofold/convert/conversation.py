@@ -1,0 +1,335 @@
+"""A whole conversation, message by message, from one version into the other.
+
+JSON-RPC messages in, messages out: updates through the translators, requests and results through
+`convert.setup`, and the life of a prompt, which the versions tell differently: version 1 ends a
+turn with the result of `session/prompt`, version 2 with a `state_update`. Extension methods and
+methods that nobody knows pass unread.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from twofold.convert.detect import Detector, Dialect
+from twofold.convert.downgrader import Downgrader
+from twofold.convert.drafts import lift, lift_permission
+from twofold.convert.echo import Echo
+from twofold.convert.guide import GuideUpgrader
+from twofold.convert.losses import Losses
+from twofold.convert.permission import downgrade_outcome, upgrade_outcome
+from twofold.convert.setup import (
+    downgrade_params,
+    downgrade_result,
+    upgrade_params,
+    upgrade_result,
+)
+from twofold.convert.upgrader import Upgrader
+from twofold.rpc.messages import Failure, Message, Notification, Request, Response
+from twofold.rpc.pending import Handler, Pending
+from twofold.wire import codec, guide, v1, v2
+from twofold.wire.base import Extras, Fault, Malformed
+from twofold.wire.content import ContentBlock
+from twofold.wire.shared import Error
+
+Target: TypeAlias = Literal["1", "2"]
+
+_OTHER: dict[Handler | None, Handler] = {"agent": "client", "client": "agent"}
+
+
+class Out(Struct):
+    """A message to write; `back` if it travels against the message that caused it."""
+
+    message: Message
+    back: bool = False
+
+
+class _Turn(Struct):
+    """A prompt of a version 1 client that a version 2 agent works on."""
+
+    request_id: int | str
+    message_id: str = ""
+    running: bool = False
+
+
+class _Asked(Struct):
+    method: str
+    params: Any = None
+    refused: bool = False
+
+
+class Conversation:
+    """Translates to version `target`; raises `Malformed` and `NotConvertible` per message."""
+
+    def __init__(
+        self, target: Target, losses: Losses, dialect: Dialect | None = None, faults: Any = None
+    ) -> None:
+        self.target = target
+        self.losses = losses
+        self.faults: list[Fault] = [] if faults is None else faults
+        self._other: Dialect = "1" if target == "2" else "2"
+        self._detector = Detector(dialect)
+        self._upgraders: dict[str, Upgrader] = {}
+        self._guides: dict[str, GuideUpgrader] = {}
+        self._downgraders: dict[str, Downgrader] = {}
+        self._turns: dict[str, _Turn] = {}
+        self._echoes: dict[str, Echo] = {}
+        self._pending: Pending[_Asked] = Pending()
+
+    # ---- updates
+
+    def update(self, value: dict[str, Any], session_id: str = "") -> list[dict[str, Any]]:
+        """One session update, parsed JSON in and out."""
+        dialect = self._detector.dialect(value, self._other)
+        if dialect == self.target == "1":
+            return [value]
+        lifted = self._lift(value, dialect, session_id)
+        if self.target == "2":
+            return [codec.to_json(each) for each in lifted]
+        lowered = [low for each in lifted for low in self._lower(each, session_id)]
+        return [codec.to_json(each) for each in lowered]
+
+    def _lift(
+        self, value: dict[str, Any], dialect: Dialect, session_id: str
+    ) -> list[v2.SessionUpdate]:
+        if dialect == "1":
+            return self._upgrader(session_id).update(self._read(value, v1.SessionUpdate))
+        if dialect == "guide":
+            return self._guide(session_id).update(self._read(value, guide.SessionUpdate))
+        return [lift(self._read(value, v2.SessionUpdate))]
+
+    def _lower(self, update: v2.SessionUpdate, session_id: str) -> list[v1.SessionUpdate]:
+        turn = self._turns.get(session_id)
+        if isinstance(update, v2.UserMessage | v2.UserMessageChunk) and self._echoed(
+            update, session_id, turn
+        ):
+            return []
+        if isinstance(update, v2.StateUpdate) and turn is not None:
+            turn.running |= update.state != "idle"
+            if update.background:
+                self.losses.report("update.background", "version 1 knows no background work")
+            return []  # it shows in the prompt's result
+        return self._downgrader(session_id).update(update)
+
+    def _echoed(
+        self, update: v2.UserMessage | v2.UserMessageChunk, session_id: str, turn: _Turn | None
+    ) -> bool:
+        if turn is None:
+            return False
+        if turn.message_id == update.message_id:
+            return True  # the client shows its own prompt
+        blocks = update.content if isinstance(update, v2.UserMessage) else [update.content]
+        echo = self._echoes.setdefault(session_id, Echo())
+        if blocks and all([echo.swallows(block) for block in blocks]):
+            turn.message_id = turn.message_id or update.message_id
+            return True
+        return False
+
+    # ---- messages
+
+    def message(self, message: Message, sender: Handler | None = None) -> list[Out]:
+        """One JSON-RPC message; `sender` is who wrote it, where that is known."""
+        match message:
+            case Notification(method="session/update"):
+                return self._notified(message)
+            case Request() | Notification():
+                return self._told(message, sender)
+            case Response():
+                return self._answered(message, self._pending.answer(message, sender))
+        return self._failed(message, self._pending.answer(message, sender))
+
+    def _notified(self, message: Notification) -> list[Out]:
+        params = message.params
+        if not isinstance(params, dict) or not isinstance(params.get("update"), dict):
+            raise Malformed("params", "a session/update needs an update")
+        session_id = str(params.get("sessionId", ""))
+        outs = [
+            Out(Notification(message.method, {**params, "update": update}))
+            for update in self.update(params["update"], session_id)
+        ]
+        if self.target == "1":
+            outs += self._ended(params["update"], session_id)
+        return outs
+
+    def _ended(self, update: dict[str, Any], session_id: str) -> list[Out]:
+        """The result that a version 1 client waits for, when the turn is over."""
+        turn = self._turns.get(session_id)
+        if turn is None or update.get("sessionUpdate") != "state_update":
+            return []
+        state: v2.StateUpdate = self._read(update, v2.StateUpdate)
+        if state.state != "idle" or not (turn.running or turn.message_id):
+            return []
+        del self._turns[session_id]
+        if state.stop_reason == "error":
+            error = codec.to_json(state.error) if state.error else None
+            failure = error or {"code": -32603, "message": "The turn ended with an error"}
+            return [Out(Failure(turn.request_id, failure))]
+        return [Out(Response(turn.request_id, codec.to_json(self._stop(state))))]
+
+    def _stop(self, state: v2.StateUpdate) -> v1.PromptResponse:
+        reason = state.stop_reason
+        if reason not in ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"):
+            self.losses.report("update.stopReason", f"version 1 has no stop reason {reason!r}")
+            reason = "end_turn"
+        return v1.PromptResponse(reason, state.usage, meta=state.meta)
+
+    def _told(self, message: Request | Notification, sender: Handler | None) -> list[Out]:
+        source = self._detector.of_requests(self._other)
+        table = (v1 if source == "1" else v2).METHODS
+        method = table.get(message.method)
+        asked = _Asked(message.method)
+        if isinstance(message, Request):
+            self._pending.ask(message, asked, _OTHER.get(sender))
+        if method is None or source == self.target == "1":
+            return [Out(message)]
+        params = self._read({} if message.params is UNSET else message.params, method.params)
+        asked.params = params
+        try:
+            name, converted = self._params(message.method, params, source)
+        except Exception:
+            asked.refused = True
+            raise
+        told = replace(message, method=name, params=codec.to_json(converted))
+        return [Out(told), *self._prompted(message, params, source)]
+
+    def _params(self, method: str, params: Any, source: str) -> tuple[str, Any]:
+        if method == "session/request_permission":
+            return method, self._permission(params, source)
+        if source == self.target:
+            return method, params
+        if source == "1":
+            return upgrade_params(method, params, self.losses)
+        return downgrade_params(method, params, self.losses)
+
+    def _permission(self, params: Any, source: str) -> Any:
+        lifted = (
+            self._upgrader(params.session_id).permission(params)
+            if source == "1"
+            else lift_permission(params)
+        )
+        if self.target == "2":
+            return lifted
+        return self._downgrader(params.session_id).permission(lifted)
+
+    def _prompted(self, message: Request | Notification, params: Any, source: str) -> list[Out]:
+        if message.method != "session/prompt" or not isinstance(message, Request):
+            return []
+        session_id = params.session_id
+        if self.target == "2" and source == "1":
+            return [
+                self._update(session_id, each, back=True)
+                for each in self._upgrader(session_id).prompt(params.prompt)
+            ]
+        if self.target == "1" and source == "2":
+            self._turns[session_id] = _Turn(message.id)
+            self._expect(session_id, params.prompt)
+        return []
+
+    def _expect(self, session_id: str, prompt: list[ContentBlock]) -> None:
+        self._echoes.setdefault(session_id, Echo()).expect(prompt)
+
+    def _update(self, session_id: str, update: Any, *, back: bool = False) -> Out:
+        params = {"sessionId": session_id, "update": codec.to_json(update)}
+        return Out(Notification("session/update", params), back)
+
+    # ---- answers
+
+    def _answered(self, message: Response, asked: _Asked | None) -> list[Out]:
+        if asked is None:
+            return [Out(message)]
+        if asked.method == "initialize":
+            self._detector.initialized(message.result)
+        if asked.refused:
+            return []
+        source = self._detector.of_requests(self._other)
+        method = (v1 if source == "1" else v2).METHODS.get(asked.method)
+        if method is None or method.result is None or source == self.target == "1":
+            return [Out(message)]
+        result = self._read(message.result, method.result)
+        if source == self.target:
+            return [Out(replace(message, result=codec.to_json(result)))]
+        convert = self._result_of_v1 if source == "1" else self._result_of_v2
+        return convert(message, asked, result)
+
+    def _result_of_v1(self, message: Response, asked: _Asked, result: Any) -> list[Out]:
+        converted: Any
+        outs: list[Out] = []
+        if asked.method == "session/prompt":
+            upgrader = self._upgrader(asked.params.session_id)
+            converted = v2.PromptResponse(upgrader.prompt_id)
+            idle = upgrader.finished(result)
+            outs.append(self._update(asked.params.session_id, idle))
+        elif asked.method == "session/request_permission":
+            converted = upgrade_outcome(result)
+        elif asked.method == "session/set_mode":
+            upgrader = self._upgrader(asked.params.session_id)
+            upgrader.mode_set(asked.params.mode_id)
+            converted = v2.SetSessionConfigOptionResponse(upgrader.config_options)
+        else:
+            if isinstance(result, v1.NewSessionResponse | v1.SessionSetup):
+                self._upgrader(_session_of(asked, result)).setup(result)
+            converted = upgrade_result(asked.method, result, self.losses)
+        return [Out(replace(message, result=codec.to_json(converted))), *outs]
+
+    def _result_of_v2(self, message: Response, asked: _Asked, result: Any) -> list[Out]:
+        if asked.method == "session/prompt":
+            turn = self._turns.get(asked.params.session_id)
+            if turn is not None and isinstance(result, v2.PromptResponse):
+                turn.message_id = result.message_id
+            return []  # version 1 answers when the turn is over
+        if asked.method == "session/request_permission":
+            answer = downgrade_outcome(result, self.losses)
+            return [Out(replace(message, result=codec.to_json(answer)))]
+        outs: list[Out] = []
+        if isinstance(result, v2.NewSessionResponse | v2.ResumeSessionResponse):
+            session_id = _session_of(asked, result)
+            if result.available_commands:
+                commands = v2.AvailableCommandsUpdate(result.available_commands)
+                lowered = self._downgrader(session_id).update(commands)
+                outs = [self._update(session_id, each) for each in lowered]
+            result = replace(result, available_commands=UNSET)
+        converted = downgrade_result(asked.method, result, self.losses)
+        return [Out(replace(message, result=codec.to_json(converted))), *outs]
+
+    def _failed(self, message: Failure, asked: _Asked | None) -> list[Out]:
+        if asked is None or asked.method != "session/prompt" or asked.params is None:
+            return [] if asked is not None and asked.refused else [Out(message)]
+        self._turns.pop(asked.params.session_id, None)
+        if self.target == "2" and self._detector.of_requests(self._other) == "1":
+            error = as_error(message.error)
+            idle = v2.StateUpdate("idle", "error", error)
+            return [Out(message), self._update(asked.params.session_id, idle)]
+        return [Out(message)]
+
+    # ---- what is remembered per session
+
+    def _upgrader(self, session_id: str) -> Upgrader:
+        if session_id not in self._upgraders:
+            self._upgraders[session_id] = Upgrader(self.losses)
+        return self._upgraders[session_id]
+
+    def _guide(self, session_id: str) -> GuideUpgrader:
+        if session_id not in self._guides:
+            self._guides[session_id] = GuideUpgrader(self.losses)
+        return self._guides[session_id]
+
+    def _downgrader(self, session_id: str) -> Downgrader:
+        if session_id not in self._downgraders:
+            self._downgraders[session_id] = Downgrader(self.losses)
+        return self._downgraders[session_id]
+
+    def _read(self, value: Any, shape: Any) -> Any:
+        return codec.read(value, shape, self.faults)
+
+
+def _session_of(asked: _Asked, result: Any) -> str:
+    return str(getattr(result, "session_id", None) or getattr(asked.params, "session_id", ""))
+
+
+def as_error(value: Any) -> Error:
+    """A JSON-RPC error as a struct, whatever a peer made of it."""
+    try:
+        error: Error = codec.read(value, Error)
+    except Malformed:
+        return Error(-32603, "unknown error", unknown=Extras({"sent": value}))
+    return error

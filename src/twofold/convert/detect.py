@@ -1,0 +1,108 @@
+"""Which version a peer speaks, told from what it says.
+
+Agents that answer `protocolVersion: 2` in the shapes of version 1 speak version 1; a stream
+without an `initialize` gives itself away by its updates.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+from twofold.wire.guide import looks_like_guide
+
+Dialect: TypeAlias = Literal["1", "2", "guide"]
+Dialects: TypeAlias = frozenset[Dialect]
+
+_V1: Dialects = frozenset({"1"})
+_V2: Dialects = frozenset({"2"})
+_GUIDE: Dialects = frozenset({"guide"})
+_V1_OR_GUIDE: Dialects = frozenset({"1", "guide"})
+_ANY: Dialects = frozenset({"1", "2", "guide"})
+
+_BY_KIND: dict[str, Dialects] = {
+    "tool_call": _V1_OR_GUIDE,
+    "plan": _V1_OR_GUIDE,
+    "current_mode_update": _V1_OR_GUIDE,
+    "user_message": _V2,
+    "agent_message": _V2,
+    "agent_thought": _V2,
+    "state_update": _V2,
+    "tool_call_content_chunk": _V2,
+    "terminal_update": _V2,
+    "terminal_output_chunk": _V2,
+}
+_CHUNKS = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"})
+
+
+def dialects_of(update: dict[str, Any]) -> Dialects:
+    """The dialects in which `update` makes sense."""
+    if looks_like_guide(update):
+        return _GUIDE
+    kind = update.get("sessionUpdate")
+    if kind in _CHUNKS:
+        return frozenset({"1", "2"}) if isinstance(update.get("messageId"), str) else _V1
+    if kind == "config_option_update":
+        return _by_option(update.get("configOptions"))
+    if kind == "tool_call_update":
+        return _by_content(update)
+    return _BY_KIND.get(str(kind), _ANY)
+
+
+def _by_option(options: Any) -> Dialects:
+    if isinstance(options, list) and options and isinstance(options[0], dict):
+        return _V2 if "configId" in options[0] else _V1
+    return _ANY
+
+
+def _by_content(update: dict[str, Any]) -> Dialects:
+    if "capabilities" in update or update.get("status") in ("cancelled", "paused"):
+        return _V2
+    content = update.get("content")
+    for item in content if isinstance(content, list) else ():
+        if isinstance(item, dict) and item.get("type") == "diff" and "changes" in item:
+            return _V2
+    return _ANY
+
+
+def dialect_of_initialize(result: Any) -> Dialect | None:
+    """What the answer to `initialize` shows, whatever version it claims."""
+    if not isinstance(result, dict) or "protocolVersion" not in result:
+        return None
+    if "agentInfo" in result or "agentCapabilities" in result:
+        return "1"
+    claimed = result["protocolVersion"]
+    return "2" if isinstance(claimed, int) and claimed >= 2 else "1"
+
+
+class Detector:
+    """The dialect of a stream: what is known of it so far."""
+
+    def __init__(self, fixed: Dialect | None = None) -> None:
+        self._fixed = fixed
+        self._stream: Dialect | None = fixed
+
+    def initialized(self, result: Any) -> None:
+        """The agent answered `initialize`."""
+        if self._fixed is None:
+            self._stream = dialect_of_initialize(result) or self._stream
+
+    def look(self, update: dict[str, Any]) -> None:
+        """Learn from an update that makes sense in one dialect only, if nothing is known yet."""
+        possible = dialects_of(update)
+        if self._stream is None and len(possible) == 1:
+            (self._stream,) = possible
+
+    def dialect(self, update: dict[str, Any], otherwise: Dialect = "2") -> Dialect:
+        """How to read `update`."""
+        if self._fixed is not None:
+            return self._fixed
+        self.look(update)
+        possible = dialects_of(update)
+        if self._stream in possible:
+            return self._stream
+        if otherwise in possible:
+            return otherwise
+        return "1" if "1" in possible else next(iter(possible))
+
+    def of_requests(self, otherwise: Dialect = "2") -> Dialect:
+        """How to read requests and results, which the guide takes from version 1."""
+        dialect = self._stream or otherwise
+        return "1" if dialect == "guide" else dialect

@@ -1,0 +1,84 @@
+"""Earlier drafts of version 2 → the newest.
+
+Every draft is read, the newest is written. Shapes that did not change pass as they are.
+"""
+
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from twofold.convert.carry import carried
+from twofold.convert.losses import Losses
+from twofold.convert.upgrade import upgrade_diff
+from twofold.wire import v1, v2
+
+P = TypeVar("P", bound=v2.ToolCallPatch)
+
+
+def lift(update: v2.SessionUpdate) -> v2.SessionUpdate:
+    """An update in the newest shape."""
+    match update:
+        case v2.ToolCallUpdate():
+            return _lift_call(update)
+        case v2.ToolCallContentChunk():
+            content = lift_content(update.content)
+            return update if content is update.content else replace(update, content=content)
+        case v2.PlanUpdate() if isinstance(update.plan, v2.JunePlanItems):
+            plan = v2.PlanItems(update.plan.id, update.plan.entries, **_rest(update.plan))
+            return replace(update, plan=plan)
+        case v2.AvailableCommandsUpdate():
+            if any(isinstance(each, v2.AugustCommand) for each in update.available_commands):
+                commands = [_lift_command(each) for each in update.available_commands]
+                return replace(update, available_commands=commands)
+    return update
+
+
+def lift_permission(
+    request: v2.RequestPermissionRequest | v2.JuneRequestPermissionRequest,
+) -> v2.RequestPermissionRequest:
+    """A permission request in the newest shape."""
+    if isinstance(request, v2.JuneRequestPermissionRequest):
+        call = _lift_call(request.tool_call)
+        return v2.RequestPermissionRequest(
+            request.session_id,
+            call.title or call.name or "Permission needed",
+            request.options,
+            subject=v2.ToolCallPermissionSubject(call),
+            **_rest(request),
+        )
+    if isinstance(request.subject, v2.ToolCallPermissionSubject):
+        call = _lift_call(request.subject.tool_call)
+        if call is not request.subject.tool_call:
+            return replace(request, subject=replace(request.subject, tool_call=call))
+    return request
+
+
+def _lift_call(patch: P) -> P:
+    if not patch.content or not any(
+        isinstance(item, v2.JuneDiff | v2.JulyDiff) for item in patch.content
+    ):
+        return patch
+    return replace(patch, content=[lift_content(item) for item in patch.content])
+
+
+def lift_content(item: v2.ToolCallContent) -> v2.ToolCallContent:
+    """An item of a tool call's content in the newest shape."""
+    if isinstance(item, v2.JuneDiff):
+        losses = Losses()  # two texts become a patch without loss
+        return upgrade_diff(
+            v1.Diff(item.path, item.new_text, item.old_text, **_rest(item)), losses, ""
+        )
+    if isinstance(item, v2.JulyDiff):
+        patch = v2.DiffPatch(item.patch.format, item.patch.diff, **_rest(item.patch))
+        return v2.Diff(item.changes, patch, **_rest(item))
+    return item
+
+
+def _lift_command(command: v2.AvailableCommand) -> v2.AvailableCommand:
+    if isinstance(command, v2.AugustCommand):
+        return v2.Command(command.name, command.description, command.input, **_rest(command))
+    return command
+
+
+def _rest(source: Any) -> dict[str, Any]:
+    return carried(source, type(source), Losses(), "")

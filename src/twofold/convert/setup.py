@@ -1,0 +1,712 @@
+"""Requests and their results, one version into the other, without memory.
+
+Every method but the two whose sense depends on what went before: session/update
+(`convert.upgrade`, `convert.downgrade`), session/request_permission (`convert.permission`) and the
+result of session/prompt, which in one version ends the turn and in the other begins it
+(`convert.translator`). A method that the other version does not have is refused; so is anything
+that no longer asks what was asked once a part is left out. All else that cannot be carried is left
+out and reported.
+
+Of no consequence, and not reported: null for omitted, an omitted list for an empty one where a
+version requires it, a mode that also appears as a config option, an unnamed peer that gets a name.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from msgspec.structs import replace
+
+from twofold.convert.capabilities import (
+    downgrade_agent,
+    downgrade_client,
+    kept,
+    renamed,
+    upgrade_agent,
+    upgrade_client,
+)
+from twofold.convert.carry import carried
+from twofold.convert.losses import Losses, NotConvertible
+from twofold.wire import codec, v1, v2
+from twofold.wire.base import UNSET, Extras, Malformed, Maybe, Omittable, Wire
+from twofold.wire.content import UnknownContent
+from twofold.wire.elicitation import (
+    CreateElicitationResponse,
+    ElicitationAccept,
+    ElicitationPropertySchema,
+    ElicitationUrl,
+    MultiSelectPropertySchema,
+    StringMultiSelectItems,
+    StringPropertySchema,
+    TitledMultiSelectItems,
+    UnknownElicitation,
+)
+from twofold.wire.methods import Method
+from twofold.wire.shared import CancelRequestNotification, SessionConfigSelectOption
+
+W = TypeVar("W", bound=Wire)
+
+MODE = "mode"
+"""The id and category of the config option that stands for the modes of version 1."""
+
+
+def _recast(source: Wire, shape: type[W], losses: Losses, path: str = "", **changed: Any) -> W:
+    """`source` as a `shape` of the other version: what has the same name there is the same."""
+    same = set(source.__struct_fields__) & set(shape.__struct_fields__) - {"meta", "unknown"}
+    values = {name: getattr(source, name) for name in same} | changed
+    return shape(**values, **carried(source, shape, losses, path))
+
+
+# ---- config options ------------------------------------------------------------------------
+
+
+def upgrade_config_option(
+    option: v1.SessionConfigOption, losses: Losses, path: str = "configOption"
+) -> v2.SessionConfigOption:
+    """A config option; one of a type that we do not know is kept, under its new id."""
+    match option:
+        case v1.SessionConfigSelect():
+            options = _upgrade_choices(option, losses, f"{path}.options")
+            shape = v2.SessionConfigSelect
+            return _recast(option, shape, losses, path, config_id=option.id, options=options)
+        case v1.SessionConfigBoolean():
+            shape = v2.SessionConfigBoolean
+            return _recast(option, shape, losses, path, config_id=option.id)
+    raw = renamed(option.raw.fields, "id", "configId", losses, path)
+    return v2.UnknownSessionConfig(raw=Extras(raw))
+
+
+def downgrade_config_option(
+    option: v2.SessionConfigOption, losses: Losses, path: str = "configOption"
+) -> v1.SessionConfigOption | None:
+    """A config option; None for one of a type that version 1 does not know."""
+    match option:
+        case v2.SessionConfigSelect():
+            options = [
+                _downgrade_choice(choice, losses, f"{path}.options[{index}]")
+                for index, choice in enumerate(option.options)
+            ]
+            shape = v1.SessionConfigSelect
+            return _recast(option, shape, losses, path, id=option.config_id, options=options)
+        case v2.SessionConfigBoolean():
+            return _recast(option, v1.SessionConfigBoolean, losses, path, id=option.config_id)
+    losses.report(path, f"version 1 does not know config options of type {option.tag!r}")
+    return None
+
+
+def _upgrade_choices(
+    option: v1.SessionConfigSelect, losses: Losses, path: str
+) -> list[v2.SessionConfigSelectEntry]:
+    choices: list[v2.SessionConfigSelectEntry] = kept(
+        _upgrade_choice(choice, losses, f"{path}[{index}]")
+        for index, choice in enumerate(option.options)
+    )
+    if choices:
+        return choices
+    # v2: at least one choice. The current value is one, and an option must not be lost with
+    # what it is set to.
+    losses.report(path, "version 2 requires a choice: the current value became the only one")
+    return [v2.SessionConfigUngrouped(option.current_value, option.current_value)]
+
+
+def _upgrade_choice(
+    choice: v1.SessionConfigSelectEntry, losses: Losses, path: str
+) -> v2.SessionConfigSelectEntry | None:
+    if not isinstance(choice, v1.SessionConfigSelectGroup):
+        return _recast(choice, v2.SessionConfigUngrouped, losses, path)
+    if not choice.options:  # v2: at least one choice in a group, too
+        losses.report(path, "version 2 has no empty groups")
+        return None
+    return _recast(choice, v2.SessionConfigSelectGroup, losses, path, group_id=choice.group)
+
+
+def _downgrade_choice(
+    choice: v2.SessionConfigSelectEntry, losses: Losses, path: str
+) -> v1.SessionConfigSelectEntry:
+    if not isinstance(choice, v2.SessionConfigSelectGroup):
+        return _recast(choice, v1.SessionConfigUngrouped, losses, path)
+    return _recast(choice, v1.SessionConfigSelectGroup, losses, path, group=choice.group_id)
+
+
+def _upgrade_config_options(
+    options: list[v1.SessionConfigOption], losses: Losses
+) -> list[v2.SessionConfigOption]:
+    return [
+        upgrade_config_option(option, losses, f"configOptions[{index}]")
+        for index, option in enumerate(options)
+    ]
+
+
+def _downgrade_config_options(
+    options: list[v2.SessionConfigOption], losses: Losses
+) -> list[v1.SessionConfigOption]:
+    return kept(
+        downgrade_config_option(option, losses, f"configOptions[{index}]")
+        for index, option in enumerate(options)
+    )
+
+
+# ---- modes ---------------------------------------------------------------------------------
+
+
+def mode_option(modes: v1.SessionModeState, losses: Losses | None = None) -> v2.SessionConfigSelect:
+    """The modes of version 1 as a config option."""
+    losses = Losses() if losses is None else losses
+    choices: list[v2.SessionConfigSelectEntry] = [
+        _recast(
+            mode, v2.SessionConfigUngrouped, losses, f"modes.availableModes[{index}]", value=mode.id
+        )
+        for index, mode in enumerate(modes.available_modes)
+    ]
+    if not choices:  # v2: at least one choice
+        losses.report("modes.availableModes", "version 2 requires a choice: the current mode")
+        choices = [v2.SessionConfigUngrouped(modes.current_mode_id, modes.current_mode_id)]
+    return v2.SessionConfigSelect(
+        config_id=MODE,
+        name="Mode",
+        category=MODE,
+        current_value=modes.current_mode_id,
+        options=choices,
+        **carried(modes, v2.SessionConfigSelect, losses, "modes"),
+    )
+
+
+def modes_of(options: list[v2.SessionConfigOption]) -> v1.SessionModeState | None:
+    """The modes among the config options: the first select of category `mode`."""
+    for option in options:
+        if isinstance(option, v2.SessionConfigSelect) and option.category == MODE:
+            # The option itself goes over as well: what modes cannot say is not lost.
+            unreported = Losses()
+            modes = [
+                _recast(choice, v1.SessionMode, unreported, id=choice.value)
+                for choice in _flat(option.options)
+            ]
+            return v1.SessionModeState(
+                option.current_value,
+                modes,
+                **carried(option, v1.SessionModeState, unreported, ""),
+            )
+    return None
+
+
+def has_mode_option(options: list[v2.SessionConfigOption]) -> bool:
+    """Whether an agent has a mode among its config options, so that it needs none made."""
+    return any(
+        option.config_id == MODE or option.category == MODE
+        for option in options
+        if isinstance(option, v2.SessionConfigCommon)
+    )
+
+
+def _flat(entries: list[v2.SessionConfigSelectEntry]) -> list[SessionConfigSelectOption]:
+    choices: list[SessionConfigSelectOption] = []
+    for entry in entries:
+        choices += entry.options if isinstance(entry, v2.SessionConfigSelectGroup) else [entry]
+    return choices
+
+
+def _with_modes(
+    options: list[v2.SessionConfigOption], modes: Maybe[v1.SessionModeState], losses: Losses
+) -> list[v2.SessionConfigOption]:
+    if not modes:
+        return options
+    if not has_mode_option(options):
+        return [mode_option(modes, losses), *options]
+    if not _says(modes_of(options), modes):
+        losses.report("modes", "the agent has a config option for it, which says otherwise")
+    return options
+
+
+def _says(said: v1.SessionModeState | None, modes: v1.SessionModeState) -> bool:
+    """Whether `said` says all that `modes` says."""
+
+    def facts(mode: v1.SessionMode) -> tuple[Any, ...]:
+        return mode.id, mode.name, mode.description or None, mode.meta or None, mode.unknown
+
+    return (
+        said is not None
+        and said.current_mode_id == modes.current_mode_id
+        and [*map(facts, said.available_modes)] == [*map(facts, modes.available_modes)]
+        and (not modes.meta or modes.meta == said.meta)
+        and (not modes.unknown or modes.unknown == said.unknown)
+    )
+
+
+# ---- commands ------------------------------------------------------------------------------
+
+
+def upgrade_command(
+    command: v1.AvailableCommand, losses: Losses, path: str = "availableCommand"
+) -> v2.Command:
+    """A command that the user can give."""
+    hint: Maybe[v2.AvailableCommandInput] = UNSET
+    if command.input:
+        hint = _recast(command.input, v2.TextCommandInput, losses, f"{path}.input")
+    return _recast(command, v2.Command, losses, path, input=hint)
+
+
+def downgrade_command(
+    command: v2.AvailableCommand, losses: Losses, path: str = "availableCommand"
+) -> v1.AvailableCommand | None:
+    """A command that the user can give; None for one of a type that version 1 does not know."""
+    if isinstance(command, v2.UnknownCommand):
+        losses.report(path, f"version 1 does not know commands of type {command.tag!r}")
+        return None
+    hint: Maybe[v1.UnstructuredCommandInput] = UNSET
+    if isinstance(command.input, v2.TextCommandInput):
+        hint = _recast(command.input, v1.UnstructuredCommandInput, losses, f"{path}.input")
+    elif command.input:
+        losses.report(f"{path}.input", f"version 1 does not know input {command.input.tag!r}")
+    return _recast(command, v1.AvailableCommand, losses, path, input=hint)
+
+
+# ---- sessions ------------------------------------------------------------------------------
+
+
+def _upgrade_new(params: v1.NewSessionRequest, losses: Losses) -> v2.NewSessionRequest:
+    servers = _upgrade_servers(params.mcp_servers, losses)
+    return _recast(params, v2.NewSessionRequest, losses, mcp_servers=servers)
+
+
+def _downgrade_new(params: v2.NewSessionRequest, losses: Losses) -> v1.NewSessionRequest:
+    servers = _downgrade_servers(params.mcp_servers or [], losses)  # v1 requires the list
+    return _recast(params, v1.NewSessionRequest, losses, mcp_servers=servers)
+
+
+def _upgrade_load(params: v1.LoadSessionRequest, losses: Losses) -> v2.ResumeSessionRequest:
+    shape, start = v2.ResumeSessionRequest, v2.ReplayFromStart()
+    servers = _upgrade_servers(params.mcp_servers, losses)
+    return _recast(params, shape, losses, mcp_servers=servers, replay_from=start)
+
+
+def _upgrade_resume(params: v1.ResumeSessionRequest, losses: Losses) -> v2.ResumeSessionRequest:
+    servers: Omittable[list[v2.McpServer]] = UNSET
+    if params.mcp_servers is not UNSET:
+        servers = _upgrade_servers(params.mcp_servers, losses)
+    return _recast(params, v2.ResumeSessionRequest, losses, mcp_servers=servers)
+
+
+def _downgrade_resume(
+    params: v2.ResumeSessionRequest, losses: Losses
+) -> v1.LoadSessionRequest | v1.ResumeSessionRequest:
+    replay, servers = params.replay_from, _downgrade_servers(params.mcp_servers or [], losses)
+    if isinstance(replay, v2.ReplayFromStart):
+        if replay.meta or replay.unknown:
+            losses.report("replayFrom", "version 1 replays by method, and has no such object")
+        return _recast(params, v1.LoadSessionRequest, losses, mcp_servers=servers)
+    if replay:  # v2: an agent must not substitute another cursor, or none
+        raise losses.refuse("replayFrom", f"version 1 cannot replay from {replay.tag!r}")
+    given = UNSET if params.mcp_servers is UNSET else servers
+    return _recast(params, v1.ResumeSessionRequest, losses, mcp_servers=given)
+
+
+def _upgrade_setup(
+    result: v1.NewSessionResponse | v1.SessionSetup,
+    losses: Losses,
+    shape: type[W],
+) -> W:
+    options: Omittable[list[v2.SessionConfigOption]] = UNSET
+    if result.config_options is not None and result.config_options is not UNSET:
+        options = _upgrade_config_options(result.config_options, losses)
+    if result.modes:
+        options = _with_modes(options or [], result.modes, losses)
+    return _recast(result, shape, losses, config_options=options)
+
+
+def _downgrade_setup(
+    result: v2.NewSessionResponse | v2.ResumeSessionResponse, losses: Losses, shape: type[W]
+) -> W:
+    if result.available_commands:
+        losses.report("availableCommands", "version 1 has commands in an update only")
+    options: Omittable[list[v1.SessionConfigOption]] = UNSET
+    if result.config_options is not UNSET:
+        options = _downgrade_config_options(result.config_options, losses)
+    modes = modes_of(result.config_options or []) or UNSET
+    return _recast(result, shape, losses, modes=modes, config_options=options)
+
+
+def _upgrade_list(result: v1.ListSessionsResponse, losses: Losses) -> v2.ListSessionsResponse:
+    sessions = [
+        _upgrade_info(info, losses, f"sessions[{index}]")
+        for index, info in enumerate(result.sessions)
+    ]
+    return _recast(result, v2.ListSessionsResponse, losses, sessions=sessions)
+
+
+def _upgrade_info(info: v1.SessionInfo, losses: Losses, path: str) -> v2.SessionInfo:
+    updated_at = info.updated_at
+    if updated_at is not UNSET and updated_at is not None and not _is_rfc3339(updated_at):
+        losses.report(f"{path}.updatedAt", "version 2 requires a time with its offset (RFC 3339)")
+        updated_at = UNSET
+    return _recast(info, v2.SessionInfo, losses, path, updated_at=updated_at)
+
+
+def _downgrade_list(result: v2.ListSessionsResponse, losses: Losses) -> v1.ListSessionsResponse:
+    sessions = [
+        _recast(info, v1.SessionInfo, losses, f"sessions[{index}]")
+        for index, info in enumerate(result.sessions)
+    ]
+    return _recast(result, v1.ListSessionsResponse, losses, sessions=sessions)
+
+
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def _is_rfc3339(text: str) -> bool:
+    if not _RFC3339.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text.upper())
+    except ValueError:  # a day or hour that there is not
+        return False
+    return True
+
+
+# ---- MCP servers ---------------------------------------------------------------------------
+
+
+def _upgrade_servers(servers: list[v1.McpServer], losses: Losses) -> list[v2.McpServer]:
+    return kept(
+        _upgrade_server(server, losses, f"mcpServers[{index}]")
+        for index, server in enumerate(servers)
+    )
+
+
+def _downgrade_servers(servers: list[v2.McpServer], losses: Losses) -> list[v1.McpServer]:
+    return kept(
+        _downgrade_server(server, losses, f"mcpServers[{index}]")
+        for index, server in enumerate(servers)
+    )
+
+
+def _upgrade_server(server: v1.McpServer, losses: Losses, path: str) -> v2.McpServer | None:
+    match server:
+        case v1.McpServerStdio():
+            return _recast(server, v2.McpServerStdio, losses, path)
+        case v1.McpServerHttp():
+            return _recast(server, v2.McpServerHttp, losses, path)
+        case v1.McpServerSse():
+            losses.report(path, "version 2 has no MCP servers over SSE")
+            return None
+    try:  # some clients of version 1 write `type: "stdio"`, which version 2 knows
+        read: v2.McpServer = codec.read(server.raw.fields, v2.McpServer)
+    except Malformed as error:
+        losses.report(path, error.reason)
+        return None
+    return read
+
+
+def _downgrade_server(server: v2.McpServer, losses: Losses, path: str) -> v1.McpServer | None:
+    # v1 requires the lists
+    match server:
+        case v2.McpServerStdio():
+            args, env = server.args or [], server.env or []
+            return _recast(server, v1.McpServerStdio, losses, path, args=args, env=env)
+        case v2.McpServerHttp():
+            headers = server.headers or []
+            return _recast(server, v1.McpServerHttp, losses, path, headers=headers)
+    losses.report(path, f"version 1 does not know MCP servers of type {server.tag!r}")
+    return None
+
+
+# ---- setting options -----------------------------------------------------------------------
+
+
+def _upgrade_set_mode(
+    params: v1.SetSessionModeRequest, losses: Losses
+) -> v2.SetSessionConfigOptionRequest:
+    return v2.SetSessionConfigOptionRequest(
+        params.session_id,
+        MODE,
+        "id",
+        params.mode_id,
+        **carried(params, v2.SetSessionConfigOptionRequest, losses, ""),
+    )
+
+
+def _upgrade_mode_set(result: Wire, losses: Losses) -> Wire:
+    raise losses.refuse(
+        "configOptions", "version 2 answers with all config options, which are not known here"
+    )
+
+
+def _upgrade_set_option(
+    params: v1.SetSessionConfigOptionRequest, losses: Losses
+) -> v2.SetSessionConfigOptionRequest:
+    # v1: a string is an id, whatever its type is called
+    kind = "boolean" if isinstance(params.value, bool) else "id"
+    if params.type is not UNSET and params.type != kind:
+        losses.report("type", f"version 1 reads this as of type {kind!r}")
+    return _recast(params, v2.SetSessionConfigOptionRequest, losses, type=kind)
+
+
+def _downgrade_set_option(
+    params: v2.SetSessionConfigOptionRequest, losses: Losses
+) -> v1.SetSessionConfigOptionRequest:
+    shape = v1.SetSessionConfigOptionRequest
+    if params.type == "id" and isinstance(params.value, str):
+        return _recast(params, shape, losses, type=UNSET)
+    if params.type == "boolean" and isinstance(params.value, bool):
+        return _recast(params, shape, losses)
+    raise losses.refuse("type", f"version 1 has no such value of type {params.type!r}")
+
+
+def _upgrade_options_set(
+    result: v1.SetSessionConfigOptionResponse, losses: Losses
+) -> v2.SetSessionConfigOptionResponse:
+    options = _upgrade_config_options(result.config_options, losses)
+    return _recast(result, v2.SetSessionConfigOptionResponse, losses, config_options=options)
+
+
+def _downgrade_options_set(
+    result: v2.SetSessionConfigOptionResponse, losses: Losses
+) -> v1.SetSessionConfigOptionResponse:
+    options = _downgrade_config_options(result.config_options, losses)
+    return _recast(result, v1.SetSessionConfigOptionResponse, losses, config_options=options)
+
+
+# ---- prompts -------------------------------------------------------------------------------
+
+
+def _upgrade_prompt(params: v1.PromptRequest, losses: Losses) -> v2.PromptRequest:
+    from twofold.convert.upgrade import upgrade_block  # which imports this module
+
+    if not params.prompt:
+        raise losses.refuse("prompt", "version 2 has no empty prompts")
+    blocks = [
+        upgrade_block(block, losses, f"prompt[{index}]")
+        for index, block in enumerate(params.prompt)
+    ]
+    return _recast(params, v2.PromptRequest, losses, prompt=blocks)
+
+
+def _downgrade_prompt(params: v2.PromptRequest, losses: Losses) -> v1.PromptRequest:
+    from twofold.convert.downgrade import downgrade_block  # which imports this module
+
+    for index, block in enumerate(params.prompt):
+        if isinstance(block, UnknownContent):  # the agent would answer another question
+            reason = f"version 1 does not know content of type {block.tag!r}"
+            raise losses.refuse(f"prompt[{index}]", reason)
+    blocks = [
+        downgrade_block(block, losses, f"prompt[{index}]")
+        for index, block in enumerate(params.prompt)
+    ]
+    return _recast(params, v1.PromptRequest, losses, prompt=blocks)
+
+
+# ---- elicitation ---------------------------------------------------------------------------
+
+
+def _upgrade_question(
+    params: v1.CreateElicitationRequest, losses: Losses
+) -> v2.CreateElicitationRequest:
+    _refuse_scope(params, losses)
+    if not isinstance(params, v1.ElicitationForm):
+        return params
+    form, path = params.requested_schema, "requestedSchema"
+    for name, question in (form.properties or {}).items():
+        _refuse_no_choice(question, losses, f"{path}.properties.{name}")
+    schema = _recast(
+        form,
+        v2.ElicitationSchema,
+        losses,
+        path,
+        type=form.type or "object",
+        properties=form.properties or {},
+    )
+    return _recast(params, v2.ElicitationForm, losses, requested_schema=schema)
+
+
+def _downgrade_question(
+    params: v2.CreateElicitationRequest, losses: Losses
+) -> v1.CreateElicitationRequest:
+    if not isinstance(params, v2.ElicitationForm):
+        return params
+    form, path = params.requested_schema, "requestedSchema"
+    questions = {
+        name: _downgrade_format(question, losses, f"{path}.properties.{name}")
+        for name, question in form.properties.items()
+    }
+    schema = _recast(form, v1.ElicitationSchema, losses, path, properties=questions)
+    return _recast(params, v1.ElicitationForm, losses, requested_schema=schema)
+
+
+def _refuse_scope(params: v1.CreateElicitationRequest, losses: Losses) -> None:
+    """Version 1 lets a question belong to a session and a request, or to a request without id."""
+    if isinstance(params, UnknownElicitation):
+        raw = params.raw.fields
+        both, nameless = "sessionId" in raw and "requestId" in raw, "requestId" not in raw
+        nameless = not nameless and raw["requestId"] is None
+    else:
+        both, nameless = False, params.request_id is None
+    if both or nameless:
+        raise losses.refuse("requestId", "version 2 asks for one session, or for one request")
+
+
+def _refuse_no_choice(question: ElicitationPropertySchema, losses: Losses, path: str) -> None:
+    choices: list[Any] = []
+    match question:
+        case StringPropertySchema():
+            choices = [question.enum, question.one_of]
+        case MultiSelectPropertySchema(items=StringMultiSelectItems() as items):
+            choices = [items.enum]
+        case MultiSelectPropertySchema(items=TitledMultiSelectItems() as items):
+            choices = [items.any_of]
+    if [] in choices:  # v2: at least one. Asking without the list would allow any answer
+        raise losses.refuse(path, "version 2 has no choice among nothing")
+
+
+_FORMATS = {"email", "uri", "date", "date-time"}
+
+
+def _downgrade_format(
+    question: ElicitationPropertySchema, losses: Losses, path: str
+) -> ElicitationPropertySchema:
+    if isinstance(question, StringPropertySchema) and question.format:
+        if question.format not in _FORMATS:
+            reason = f"version 1 does not know the format {question.format!r}"
+            losses.report(f"{path}.format", reason)
+            return replace(question, format=UNSET)
+    return question
+
+
+def _downgrade_answer(
+    result: CreateElicitationResponse, losses: Losses
+) -> CreateElicitationResponse:
+    if not isinstance(result, ElicitationAccept) or not result.content:
+        return result
+    content = {}
+    for name, value in result.content.items():
+        if _is_answer(value):
+            content[name] = value
+        else:
+            losses.report(f"content.{name}", "version 1 answers with scalars or lists of strings")
+    return replace(result, content=content)
+
+
+def _is_answer(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(item, str) for item in value)
+    return isinstance(value, str | bool | int | float)
+
+
+# ---- methods -------------------------------------------------------------------------------
+
+Convert: TypeAlias = Callable[[Any, Losses], Any]
+
+
+class _Row(NamedTuple):
+    """What becomes of a method: its name there, and how its params and result get there."""
+
+    method: str
+    params: Convert
+    result: Convert | None = None
+
+
+def _same(value: Wire, losses: Losses) -> Wire:
+    return value
+
+
+def _to(shape: type[W]) -> Convert:
+    """For a struct whose fields the other version has too."""
+    return lambda source, losses: _recast(source, shape, losses)
+
+
+def _setup(convert: Callable[[Any, Losses, type[W]], W], shape: type[W]) -> Convert:
+    return lambda result, losses: convert(result, losses, shape)
+
+
+def _upgrade_cancel(params: CancelRequestNotification, losses: Losses) -> Wire:
+    if params.request_id is None:
+        raise losses.refuse("requestId", "version 2 has no requests without an id")
+    return params
+
+
+_SHARED = {
+    "session/delete": _Row("session/delete", _same, _same),
+    "session/close": _Row("session/close", _same, _same),
+    "session/cancel": _Row("session/cancel", _same),
+    "elicitation/complete": _Row("elicitation/complete", _same),
+}
+
+_UPGRADES = _SHARED | {
+    "initialize": _Row("initialize", upgrade_client, upgrade_agent),
+    "authenticate": _Row("auth/login", _to(v2.LoginAuthRequest), _same),
+    "logout": _Row("auth/logout", _same, _same),
+    "session/new": _Row("session/new", _upgrade_new, _setup(_upgrade_setup, v2.NewSessionResponse)),
+    "session/load": _Row(
+        "session/resume", _upgrade_load, _setup(_upgrade_setup, v2.ResumeSessionResponse)
+    ),
+    "session/resume": _Row(
+        "session/resume", _upgrade_resume, _setup(_upgrade_setup, v2.ResumeSessionResponse)
+    ),
+    "session/list": _Row("session/list", _to(v2.ListSessionsRequest), _upgrade_list),
+    "session/set_mode": _Row("session/set_config_option", _upgrade_set_mode, _upgrade_mode_set),
+    "session/set_config_option": _Row(
+        "session/set_config_option", _upgrade_set_option, _upgrade_options_set
+    ),
+    "session/prompt": _Row("session/prompt", _upgrade_prompt),
+    "elicitation/create": _Row("elicitation/create", _upgrade_question, _same),
+    "$/cancel_request": _Row("$/cancel_request", _upgrade_cancel),
+}
+
+_DOWNGRADES = _SHARED | {
+    "initialize": _Row("initialize", downgrade_client, downgrade_agent),
+    "auth/login": _Row("authenticate", _to(v1.AuthenticateRequest), _same),
+    "auth/logout": _Row("logout", _same, _same),
+    "session/new": _Row(
+        "session/new", _downgrade_new, _setup(_downgrade_setup, v1.NewSessionResponse)
+    ),
+    "session/resume": _Row(
+        "session/resume", _downgrade_resume, _setup(_downgrade_setup, v1.SessionSetup)
+    ),
+    "session/list": _Row("session/list", _to(v1.ListSessionsRequest), _downgrade_list),
+    "session/set_config_option": _Row(
+        "session/set_config_option", _downgrade_set_option, _downgrade_options_set
+    ),
+    "session/prompt": _Row("session/prompt", _downgrade_prompt),
+    "elicitation/create": _Row("elicitation/create", _downgrade_question, _downgrade_answer),
+    "$/cancel_request": _Row("$/cancel_request", _same),
+}
+
+
+def upgrade_params(method: str, params: Any, losses: Losses) -> tuple[str, Any]:
+    """A request or notification of version 1 as one of version 2: its method and its params."""
+    row = _UPGRADES.get(method)
+    if row is None:
+        raise _not_here(method, v2.METHODS, losses)
+    return row.method, row.params(params, losses)
+
+
+def upgrade_result(method: str, result: Any, losses: Losses) -> Any:
+    """The result of version 1's `method` as that of the method it becomes."""
+    row = _UPGRADES.get(method)
+    if row is None or row.result is None:
+        raise _not_here(method, v2.METHODS, losses)
+    return row.result(result, losses)
+
+
+def downgrade_params(method: str, params: Any, losses: Losses) -> tuple[str, Any]:
+    """A request or notification of version 2 as one of version 1: its method and its params."""
+    row = _DOWNGRADES.get(method)
+    if row is None:
+        raise _not_here(method, v1.METHODS, losses)
+    converted = row.params(params, losses)
+    # A resume that replays is version 1's load.
+    loads = isinstance(converted, v1.LoadSessionRequest)
+    return "session/load" if loads else row.method, converted
+
+
+def downgrade_result(method: str, result: Any, losses: Losses) -> Any:
+    """The result of version 2's `method` as that of the method it becomes."""
+    row = _DOWNGRADES.get(method)
+    if row is None or row.result is None:
+        raise _not_here(method, v1.METHODS, losses)
+    return row.result(result, losses)
+
+
+def _not_here(method: str, methods: dict[str, Method], losses: Losses) -> NotConvertible:
+    if method in methods:
+        return losses.refuse(method, "this is not converted by itself, but by a translation")
+    return losses.refuse(method, "the other version has no such method")

@@ -1,0 +1,170 @@
+"""Version 1 → version 2 with a memory, one session at a time.
+
+`Upgrader` knows which messages are open, which tool calls were seen, which modes there are and
+what the user asked. Pure: updates in, updates out, losses reported.
+"""
+
+from msgspec.structs import replace
+
+from twofold.convert.carry import carried
+from twofold.convert.echo import Echo
+from twofold.convert.losses import Losses
+from twofold.convert.permission import upgrade_permission
+from twofold.convert.setup import mode_option, upgrade_config_option
+from twofold.convert.upgrade import (
+    mode_id,
+    terminal_updates,
+    terminals_in,
+    upgrade_chunk,
+    upgrade_simple,
+    upgrade_tool_call,
+)
+from twofold.wire import v1, v2
+from twofold.wire.base import UNSET
+from twofold.wire.content import ContentBlock
+
+
+class Upgrader:
+    """A version 1 session on its way to version 2.
+
+    `own_terminals`: whoever reads also has the client's terminals (a recording, a bridge that
+    offers `terminal/*`), so that a terminal of version 1 may be one of version 2.
+    """
+
+    def __init__(
+        self, losses: Losses | None = None, *, own_terminals: bool = False, prefix: str = "v1"
+    ) -> None:
+        self.losses = Losses() if losses is None else losses
+        self.own_terminals = own_terminals
+        self._prefix = prefix
+        self._made = 0
+        self.prompt_id = ""
+        """The id that the user's last prompt was given."""
+        self._open: type[v1.ContentChunk] | None = None
+        self._open_id = ""
+        self._titles: dict[str, str] = {}
+        self._owned: set[str] = set()
+        self._echo = Echo()
+        self._modes: v1.SessionModeState | None = None
+        self._options: list[v2.SessionConfigOption] = []
+
+    def update(self, update: v1.SessionUpdate) -> list[v2.SessionUpdate]:
+        """The updates of version 2 that say what `update` says."""
+        match update:
+            case v1.ContentChunk():
+                return self._chunk(update)
+            case v1.ToolCall() | v1.ToolCallUpdate():
+                return self._tool_call(update)
+            case v1.CurrentModeUpdate() | v1.DocumentedCurrentModeUpdate():
+                return self.mode_set(mode_id(update))
+        converted = upgrade_simple(update, self.losses)
+        if isinstance(converted, v2.ConfigOptionUpdate):
+            self._options = converted.config_options
+            return [replace(converted, config_options=self.config_options)]
+        return [converted]
+
+    # ---- messages
+
+    def _chunk(self, update: v1.ContentChunk) -> list[v2.SessionUpdate]:
+        if isinstance(update, v1.UserMessageChunk) and self._echo.swallows(update.content):
+            return []
+        kind = type(update)
+        if update.message_id:
+            self._open, self._open_id = kind, update.message_id
+        elif self._open is not kind:
+            # a message without an id goes on until something else comes between
+            self._open, self._open_id = kind, self._new_id(kind)
+        return [upgrade_chunk(update, self._open_id, self.losses)]
+
+    def _new_id(self, kind: type[v1.ContentChunk]) -> str:
+        self._made += 1
+        role = {v1.UserMessageChunk: "user", v1.AgentThoughtChunk: "thought"}.get(kind, "agent")
+        return f"{self._prefix}:{role}:{self._made}"
+
+    # ---- tool calls
+
+    def _tool_call(self, update: v1.ToolCall | v1.ToolCallUpdate) -> list[v2.SessionUpdate]:
+        known = update.tool_call_id in self._titles
+        if not known:
+            self._open = None  # a new tool call ends the open message
+            self._titles[update.tool_call_id] = ""
+        if update.title:
+            self._titles[update.tool_call_id] = update.title
+        self._owned |= terminals_in(update)
+        patch = upgrade_tool_call(update, self._terminals(update), self.losses, known=known)
+        return [*terminal_updates(update), patch]
+
+    def _terminals(self, update: v1.ToolCall | v1.ToolCallPatch) -> set[str]:
+        if self.own_terminals:
+            for item in update.content or []:
+                if isinstance(item, v1.Terminal):
+                    self._owned.add(item.terminal_id)
+        return self._owned
+
+    def permission(self, request: v1.RequestPermissionRequest) -> v2.RequestPermissionRequest:
+        """A permission request; a call that was never announced is announced by it."""
+        call = request.tool_call
+        if call.tool_call_id not in self._titles:
+            self._open = None
+        title = self._titles.setdefault(call.tool_call_id, "")
+        if call.title:
+            self._titles[call.tool_call_id] = call.title
+        return upgrade_permission(request, self._terminals(call), self.losses, title)
+
+    # ---- modes and config options
+
+    def setup(self, response: v1.NewSessionResponse | v1.SessionSetup) -> None:
+        """What the result of new, load or resume said of modes and config options."""
+        self._modes = response.modes or None
+        self._options = [
+            upgrade_config_option(option, self.losses) for option in response.config_options or []
+        ]
+
+    @property
+    def config_options(self) -> list[v2.SessionConfigOption]:
+        """All the config options as version 2 has them."""
+        # the agent's own mode option rules; the modes of version 1 stand in where it has none
+        if self._modes is None or any(_is_mode(option) for option in self._options):
+            return self._options
+        return [mode_option(self._modes), *self._options]
+
+    def mode_set(self, mode: str) -> list[v2.SessionUpdate]:
+        """The agent changed its mode, or agreed to one that the client chose."""
+        if any(_is_mode(option) for option in self._options):
+            return []  # the agent reports its own option
+        known = self._modes or v1.SessionModeState(mode, [])
+        modes = known.available_modes
+        if mode not in {each.id for each in modes}:
+            modes = [*modes, v1.SessionMode(mode, mode)]
+        self._modes = replace(known, current_mode_id=mode, available_modes=modes)
+        return [v2.ConfigOptionUpdate(self.config_options)]
+
+    # ---- turns
+
+    def replayed(self) -> "Upgrader":
+        """A fresh start for a session that is told again from its beginning."""
+        again = Upgrader(self.losses, own_terminals=self.own_terminals, prefix=self._prefix)
+        again._modes, again._options, again._made = self._modes, self._options, self._made
+        return again
+
+    def prompt(self, blocks: list[ContentBlock]) -> list[v2.SessionUpdate]:
+        """The user asked: version 2 shows the message and that work has begun."""
+        self._open = None
+        self._echo.expect(blocks)
+        self.prompt_id = self._new_id(v1.UserMessageChunk)
+        return [v2.UserMessage(self.prompt_id, list(blocks)), v2.StateUpdate("running")]
+
+    def finished(self, response: v1.PromptResponse) -> v2.StateUpdate:
+        """The turn is over."""
+        self._open = None
+        self._echo.forget()
+        return v2.StateUpdate(
+            "idle",
+            response.stop_reason,
+            usage=UNSET if response.usage is None else response.usage,
+            **carried(response, v2.StateUpdate, self.losses, ""),
+        )
+
+
+def _is_mode(option: v2.SessionConfigOption) -> bool:
+    return isinstance(option, v2.SessionConfigSelect) and option.category == "mode"

@@ -1,0 +1,333 @@
+"""A recorded conversation → the sessions that it adds up to.
+
+A line is a JSON-RPC message, or its params, or a bare update, or a record that holds the message
+in its field `message`. Prompts, results and permission requests count too, so that the sessions
+are what the user saw; other messages are passed over. Either version, and the guide's dialect.
+"""
+
+from typing import Any
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from twofold.convert.conversation import as_error
+from twofold.convert.detect import Detector, Dialect
+from twofold.convert.drafts import lift, lift_permission
+from twofold.convert.guide import GuideUpgrader
+from twofold.convert.losses import Losses
+from twofold.convert.upgrade import text_as_base64
+from twofold.convert.upgrader import Upgrader
+from twofold.rpc.messages import (
+    Failure,
+    Message,
+    Notification,
+    Request,
+    Response,
+    read_message,
+    write_message,
+)
+from twofold.rpc.pending import Handler, Pending
+from twofold.session import Draft, Session, Sessions
+from twofold.wire import codec, guide, v1, v2
+from twofold.wire.base import Fault, Malformed
+
+
+class Line(Struct):
+    """One line of a recording, and how it was wrapped."""
+
+    message: Message | None
+    """None for something that is no message, such as a note that the agent exited."""
+    bare: str = ""
+    """`update` or `params` if the line holds just that."""
+    record: dict[str, Any] | None = None
+    """The record around the message."""
+
+    @property
+    def sender(self) -> Handler | None:
+        """Who wrote the message, if the record tells."""
+        direction = self.record.get("dir") if self.record else None
+        return {"c2a": "client", "a2c": "agent"}.get(str(direction))  # type: ignore[return-value]
+
+    def wrap(self, message: Message, *, back: bool = False) -> dict[str, Any]:
+        """`message` in the wrapping of this line; `back` if it travels the other way."""
+        value: dict[str, Any] = write_message(message)
+        if self.bare and isinstance(message, Notification):
+            value = message.params["update"] if self.bare == "update" else message.params
+        if self.record is None:
+            return value
+        record = {**self.record, "message": value}
+        if back and self.record.get("dir") in ("c2a", "a2c"):
+            record["dir"] = "a2c" if self.record["dir"] == "c2a" else "c2a"
+        return record
+
+
+def read_line(data: bytes | str) -> list[Line]:
+    """What a line holds: one message, or several where it is a JSON-RPC batch."""
+    value = codec.parse(data)
+    if isinstance(value, list) and value:
+        return [_line(each) for each in value]
+    return [_line(value)]
+
+
+def _line(value: Any) -> Line:
+    record = None
+    if isinstance(value, dict) and "sessionUpdate" not in value:
+        if "message" in value and "jsonrpc" not in value and "method" not in value:
+            record, value = value, value["message"]
+        elif "dir" in value:
+            return Line(None, record=value)  # a record of something else than a message
+    if not isinstance(value, dict):
+        raise Malformed("", "not understood: neither a message nor an update")
+    message = read_message(value)
+    if message is not None:
+        return Line(message, record=record)
+    if isinstance(value.get("sessionUpdate"), str):
+        return Line(Notification("session/update", {"update": value}), "update", record)
+    if isinstance(value.get("update"), dict):
+        return Line(Notification("session/update", value), "params", record)
+    method = _method_of(value)
+    if method is None:
+        raise Malformed("", "not understood: neither a message nor an update")
+    return Line(Notification(method, value), "params", record)
+
+
+def _method_of(params: dict[str, Any]) -> str | None:
+    if "prompt" in params:
+        return "session/prompt"
+    if "options" in params and ("toolCall" in params or "title" in params):
+        return "session/request_permission"
+    return None
+
+
+class _Asked(Struct):
+    method: str
+    params: Any
+    before: Session | None = None
+    """The session before a replay was asked for, should it be refused."""
+
+
+class Recording:
+    """Adds lines up to sessions. `dialect` and `draft` are found out unless they are given."""
+
+    def __init__(self, dialect: Dialect | None = None, draft: Draft | None = None) -> None:
+        self.sessions = Sessions(draft or Draft.JUNE)
+        self.faults: list[Fault] = []
+        """What was malformed and could be passed over."""
+        self.losses = Losses()
+        self._draft = draft
+        self._detector = Detector(dialect)
+        self._upgraders: dict[str, Upgrader] = {}
+        self._guides: dict[str, GuideUpgrader] = {}
+        self._pending: Pending[_Asked] = Pending()
+
+    def look(self, line: Line) -> None:
+        """Look ahead at a line, so that ambiguous lines before it are read right."""
+        message = line.message
+        if isinstance(message, Response):
+            self._detector.initialized(message.result)
+        elif isinstance(message, Notification) and message.method == "session/update":
+            update = message.params.get("update") if isinstance(message.params, dict) else None
+            if isinstance(update, dict):
+                self._detector.look(update)
+
+    def take(self, line: Line) -> None:
+        """Take in one line; raises `Malformed` (or another `PeerError`) and is unchanged then."""
+        message, sender = line.message, line.sender
+        match message:
+            case Notification(method="session/update"):
+                self._update(message.params)
+            case Request():
+                self._request(message, sender)
+            case Notification():
+                self._notification(message)
+            case Response():
+                self._response(message, self._pending.answer(message, sender))
+            case Failure():
+                self._failure(message, self._pending.answer(message, sender))
+
+    # ---- updates
+
+    def _update(self, params: Any) -> None:
+        update = params.get("update") if isinstance(params, dict) else None
+        if not isinstance(update, dict):
+            raise Malformed("params", "a session/update needs an update")
+        session_id = str(params.get("sessionId", ""))
+        match self._detector.dialect(update):
+            case "1":
+                lifted = self._upgrader(session_id).update(self._read(update, v1.SessionUpdate))
+            case "guide":
+                lifted = self._guide(session_id).update(self._read(update, guide.SessionUpdate))
+            case _:
+                lifted = [lift(self._read(update, v2.SessionUpdate))]
+        self._apply(session_id, lifted)
+
+    def _apply(self, session_id: str, updates: list[Any]) -> None:
+        session = self.sessions[session_id]
+        for update in updates:
+            session.apply(update)
+
+    # ---- what the client says
+
+    def _request(self, request: Request, sender: Handler | None) -> None:
+        params = self._params(request.method, request.params)
+        asked = _Asked(request.method, params)
+        handler: dict[Handler | None, Handler] = {"agent": "client", "client": "agent"}
+        self._pending.ask(request, asked, handler.get(sender))
+        match params:
+            case v1.PromptRequest() if self._speaks_v1:
+                self._apply(
+                    params.session_id, self._upgrader(params.session_id).prompt(params.prompt)
+                )
+            case v1.RequestPermissionRequest():
+                lifted = self._upgrader(params.session_id).permission(params)
+                self.sessions[params.session_id].ask(request.id, lifted)
+            case v2.RequestPermissionRequest() | v2.JuneRequestPermissionRequest():
+                self.sessions[params.session_id].ask(request.id, lift_permission(params))
+            case v1.LoadSessionRequest():
+                asked.before = self._start_over(params.session_id)
+            case v2.ResumeSessionRequest() if params.replay_from:
+                asked.before = self._start_over(params.session_id)
+
+    def _notification(self, message: Notification) -> None:
+        params = self._params(message.method, message.params)
+        if message.method == "session/cancel" and params is not None:
+            self.sessions[params.session_id].cancel()
+        elif message.method in ("session/prompt", "session/request_permission"):
+            # bare params: nobody will answer them
+            self._request(Request(f"line:{id(message)}", message.method, message.params), None)
+
+    def _params(self, method: str, params: Any) -> Any:
+        """The params as structs; None for what is not needed or what the agent will refuse."""
+        known = (v1 if self._speaks_v1 else v2).METHODS.get(method)
+        if known is None or not isinstance(params, dict):
+            return None
+        try:
+            return self._read(params, known.params)
+        except Malformed:
+            return None
+
+    @property
+    def _speaks_v1(self) -> bool:
+        return self._detector.of_requests() == "1"
+
+    def _start_over(self, session_id: str) -> Session | None:
+        """A replay tells everything again: what it will tell is forgotten first."""
+        before = self.sessions.get(session_id)
+        if before is None:
+            return None
+        after = Session(session_id, before.draft)
+        after.commands_update, after.config_update = before.commands_update, before.config_update
+        after.info, after.usage = before.info, before.usage
+        self.sessions[session_id] = after
+        old = self._upgraders.pop(session_id, None)
+        if old is not None:
+            self._upgraders[session_id] = old.replayed()
+        self._guides.pop(session_id, None)
+        return before
+
+    # ---- what the answers tell
+
+    def _response(self, response: Response, asked: _Asked | None) -> None:
+        if asked is None or asked.method == "initialize":
+            self._detector.initialized(response.result)
+            return
+        known = (v1 if self._speaks_v1 else v2).METHODS.get(asked.method)
+        if known is None or known.result is None:
+            return
+        try:
+            result = self._read(response.result, known.result)
+        except Malformed:
+            return  # not ours to judge: the one who asked has to
+        self._result(response, asked, result)
+
+    def _result(self, response: Response, asked: _Asked, result: Any) -> None:
+        session_id = str(
+            getattr(result, "session_id", None) or getattr(asked.params, "session_id", "")
+        )
+        session = self.sessions[session_id] if session_id else None
+        match result:
+            case v1.PromptResponse():
+                self._apply(session_id, [self._upgrader(session_id).finished(result)])
+            case v2.PromptResponse():
+                if session is not None and self._draft is None:
+                    session.draft = Draft.NOVEMBER  # only November names the message
+            case v1.NewSessionResponse() | v1.SessionSetup():
+                upgrader = self._upgrader(session_id)
+                upgrader.setup(result)
+                if upgrader.config_options:
+                    self._apply(session_id, [v2.ConfigOptionUpdate(upgrader.config_options)])
+            case v2.NewSessionResponse() | v2.ResumeSessionResponse():
+                self._apply(session_id, _setup_updates(result))
+            case v1.SetSessionConfigOptionResponse():
+                updates = self._upgrader(session_id).update(
+                    v1.ConfigOptionUpdate(result.config_options)
+                )
+                self._apply(session_id, updates)
+            case v2.SetSessionConfigOptionResponse():
+                self._apply(session_id, [v2.ConfigOptionUpdate(result.config_options)])
+            case v1.RequestPermissionResponse() | v2.RequestPermissionResponse():
+                if session is not None and response.id is not None:
+                    session.settle(response.id)
+            case _:
+                self._other_result(session_id, asked, result)
+
+    def _other_result(self, session_id: str, asked: _Asked, result: Any) -> None:
+        """Modes, and the terminals that a version 1 client owns."""
+        match asked.params:
+            case v1.SetSessionModeRequest():
+                self._apply(session_id, self._upgrader(session_id).mode_set(asked.params.mode_id))
+            case v1.CreateTerminalRequest() if isinstance(result, v1.CreateTerminalResponse):
+                words = [asked.params.command, *(asked.params.args or [])]
+                made = v2.TerminalUpdate(
+                    result.terminal_id, " ".join(words), asked.params.cwd or UNSET
+                )
+                self._apply(session_id, [made])
+            case v1.TerminalRequest() if isinstance(result, v1.TerminalOutputResponse):
+                output = v2.TerminalOutput(text_as_base64(result.output))
+                shown = v2.TerminalUpdate(asked.params.terminal_id, output=output)
+                self._apply(session_id, [replace(shown, exit_status=_exit(result.exit_status))])
+            case v1.TerminalRequest() if isinstance(result, v1.TerminalExitStatus):
+                ended = v2.TerminalUpdate(asked.params.terminal_id, exit_status=_exit(result))
+                self._apply(session_id, [ended])
+
+    def _failure(self, failure: Failure, asked: _Asked | None) -> None:
+        if asked is None or asked.params is None:
+            return
+        session_id = getattr(asked.params, "session_id", "")
+        if asked.before is not None:
+            self.sessions[session_id] = asked.before
+        if isinstance(asked.params, v1.PromptRequest) and self._speaks_v1:
+            idle = v2.StateUpdate("idle", "error", as_error(failure.error))
+            self._apply(session_id, [idle])
+        elif asked.method == "session/request_permission" and failure.id is not None:
+            self.sessions[session_id].settle(failure.id)
+
+    # ---- what is remembered per session
+
+    def _upgrader(self, session_id: str) -> Upgrader:
+        if session_id not in self._upgraders:
+            self._upgraders[session_id] = Upgrader(self.losses, own_terminals=True)
+        return self._upgraders[session_id]
+
+    def _guide(self, session_id: str) -> GuideUpgrader:
+        if session_id not in self._guides:
+            self._guides[session_id] = GuideUpgrader(self.losses)
+        return self._guides[session_id]
+
+    def _read(self, value: Any, shape: Any) -> Any:
+        return codec.read(value, shape, self.faults)
+
+
+def _setup_updates(result: v2.NewSessionResponse | v2.ResumeSessionResponse) -> list[Any]:
+    updates: list[Any] = []
+    if result.config_options:
+        updates.append(v2.ConfigOptionUpdate(result.config_options))
+    if result.available_commands:
+        updates.append(lift(v2.AvailableCommandsUpdate(result.available_commands)))
+    return updates
+
+
+def _exit(status: Any) -> Any:
+    if not isinstance(status, v1.TerminalExitStatus):
+        return UNSET
+    return v2.TerminalExitStatus(status.exit_code, status.signal)

@@ -1,0 +1,182 @@
+"""What a view shows, piece by piece. Every string in here is safe to show.
+
+Blocks say what there is, in the order to show it, and leave colours, columns and keys to the
+toolkit. Words of the protocol that no schema knows never reach a block as if they were known:
+a status that nobody has heard of is in progress, a kind is `other`.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from twofold.session import Role
+from twofold.view.diff import DiffLine
+
+# ---- inside messages and tool calls --------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TextItem:
+    """Text as it came, of any number of lines."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedItem:
+    """Something that is not text, in a few words: `[image image/png, 12 KB]`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiffItem:
+    lines: tuple[DiffLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalItem:
+    """A terminal of the agent; `received` says if we have heard of it at all."""
+
+    command: str | None
+    cwd: str | None
+    text: str
+    received: bool
+    exit: str | None
+    """How it ended, in words; None if it has not."""
+    succeeded: bool
+
+
+Item: TypeAlias = TextItem | DescribedItem | DiffItem | TerminalItem
+
+
+# ---- blocks --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBlock:
+    """A message of the user, the agent or another session, or a thought."""
+
+    role: Role
+    items: tuple[Item, ...]
+    sender: str | None = None
+    """Of a message between sessions."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionOption:
+    name: str
+    kind: str
+    """`allow_once` and the like, or a word that must not be taken for any of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionBlock:
+    """A question that waits for an answer."""
+
+    request_id: int | str
+    title: str
+    description: str | None
+    command: str | None
+    """What is to be run, of any number of lines, if it is about a command."""
+    cwd: str | None
+    options: tuple[PermissionOption, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallBlock:
+    glyph: str
+    status: str
+    """What it shows as: a status of the protocol, `waiting` for a permission or `cancelling`."""
+    kind: str
+    title: str
+    locations: tuple[str, ...]
+    items: tuple[Item, ...]
+    permissions: tuple[PermissionBlock, ...]
+
+    @property
+    def word(self) -> str:
+        """The status as a word for people."""
+        return _STATUS_WORDS.get(self.status, self.status)
+
+
+_STATUS_WORDS = {"in_progress": "in progress", "waiting": "waiting for permission"}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    mark: str
+    status: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBlock:
+    """A plan: its steps, or what else there is to say of it."""
+
+    steps: tuple[PlanStep, ...]
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeBlock:
+    severity: str
+    title: str
+    description: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionBlock:
+    """The agent made its context shorter."""
+
+    status: str
+    items: tuple[Item, ...]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentBlock:
+    title: str
+    description: str | None
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownBlock:
+    """Updates of a kind we do not know."""
+
+    name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A config option and its current value."""
+
+    name: str
+    value: str
+    category: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FooterBlock:
+    """How the session stands."""
+
+    title: str | None
+    settings: tuple[Setting, ...]
+    usage: str | None
+    state: str
+    """In words, the stop reason included."""
+    cancelling: bool
+
+
+Block: TypeAlias = (
+    MessageBlock
+    | ToolCallBlock
+    | PermissionBlock
+    | PlanBlock
+    | NoticeBlock
+    | CompactionBlock
+    | SubagentBlock
+    | UnknownBlock
+    | FooterBlock
+)

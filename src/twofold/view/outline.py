@@ -1,0 +1,347 @@
+"""What to show of a session, in order, without any toolkit.
+
+One block per entry, in the order of the entries; then what still waits for an answer, plans,
+notices and the rest; at the end how the session stands. Pure: the same session, the same
+blocks. Whatever peers sent, a block comes of it, and every string in it is safe to show.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from twofold.session import Compaction, Entry, Message, Permission, Session, ToolCall
+from twofold.view.blocks import (
+    Block,
+    CompactionBlock,
+    DescribedItem,
+    DiffItem,
+    FooterBlock,
+    Item,
+    MessageBlock,
+    NoticeBlock,
+    PermissionBlock,
+    PermissionOption,
+    PlanBlock,
+    PlanStep,
+    Setting,
+    SubagentBlock,
+    TerminalItem,
+    TextItem,
+    ToolCallBlock,
+    UnknownBlock,
+)
+from twofold.view.content import content_items, unknown
+from twofold.view.diff import diff_lines
+from twofold.view.terminal import terminal_text
+from twofold.view.text import one_line, sanitize
+from twofold.wire import v2
+from twofold.wire.shared import Content, Cost, Notice, UsageUpdate
+
+TOOL_GLYPHS = {
+    "pending": "○",
+    "in_progress": "◐",
+    "paused": "◑",
+    "completed": "✓",
+    "failed": "✗",
+    "cancelled": "⊘",
+}
+WAITING_GLYPH = "?"
+PLAN_MARKS = {"pending": "○", "in_progress": "◐", "completed": "✓", "cancelled": "✗"}
+KINDS = frozenset(
+    {
+        *("read", "edit", "delete", "move", "search", "execute", "think", "fetch"),
+        *("switch_mode", "other"),
+    }
+)
+STOP_REASONS = {
+    "end_turn": "end of turn",
+    "max_tokens": "the token limit is reached",
+    "max_turn_requests": "the limit of requests is reached",
+    "refusal": "the agent refused",
+    "cancelled": "cancelled",
+    "error": "an error",
+}
+CURRENCIES = {"USD": "$", "EUR": "€", "GBP": "£"}
+
+# The raw input and output of a tool are shown when there is nothing else, and not without end.
+LONGEST_RAW = 2000
+
+
+def outline(session: Session) -> list[Block]:
+    """Everything there is to show of a session."""
+    look = _Look(session)
+    blocks: list[Block] = [look.entry(entry) for entry in session.entries]
+    blocks += look.other_permissions()
+    blocks += [_plan(update.plan) for update in session.plans.values()]
+    blocks += [_notice(notice) for notice in session.notices]
+    blocks += [_compaction(compaction) for compaction in session.compactions.values()]
+    blocks += [_subagent(subagent) for subagent in session.subagents.values()]
+    blocks += _unknown_updates(session.unknown)
+    blocks.append(footer(session))
+    return blocks
+
+
+def entry_block(session: Session, entry: Entry) -> MessageBlock | ToolCallBlock:
+    """What to show of one entry, for views that follow the changes."""
+    return _Look(session).entry(entry)
+
+
+class _Look:
+    """One look at a session; what several entries need is found once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._texts: dict[str, str] = {}  # of terminals, which more than one call may show
+        self._asked: dict[str, list[Permission]] = {}
+        self._others: list[Permission] = []
+        for permission in session.permissions.values():
+            call = permission.tool_call_id
+            if call in session.tool_calls:
+                self._asked.setdefault(call or "", []).append(permission)
+            else:
+                self._others.append(permission)
+
+    def other_permissions(self) -> list[PermissionBlock]:
+        """The questions that are about no tool call we know."""
+        return [_permission(permission) for permission in self._others]
+
+    def entry(self, entry: Entry) -> MessageBlock | ToolCallBlock:
+        if isinstance(entry, Message):
+            sender = entry.addresses.get("sender_session_id")
+            return MessageBlock(
+                entry.role, content_items(entry.content), one_line(sender) if sender else None
+            )
+        return self._tool_call(entry)
+
+    def _tool_call(self, call: ToolCall) -> ToolCallBlock:
+        permissions = tuple(map(_permission, self._asked.get(call.tool_call_id, ())))
+        status = call.status if call.status in TOOL_GLYPHS else "in_progress"
+        glyph = TOOL_GLYPHS[status]
+        if permissions:
+            status, glyph = "waiting", WAITING_GLYPH
+        elif self._session.cancelling and status in ("pending", "in_progress", "paused"):
+            status, glyph = "cancelling", TOOL_GLYPHS["cancelled"]
+        kind = call.kind if call.kind in KINDS else "other"
+        items = tuple(item for content in call.content for item in self._items(content))
+        return ToolCallBlock(
+            glyph=glyph,
+            status=status,
+            kind=kind,
+            title=one_line(call.title or "") or one_line(call.name or "") or kind,
+            locations=tuple(map(_location, call.locations)),
+            items=items or tuple(_raw_items(call)),
+            permissions=permissions,
+        )
+
+    def _items(self, content: v2.ToolCallContent) -> tuple[Item, ...]:
+        match content:
+            case Content():
+                return content_items([content.content])
+            case v2.Terminal():
+                return (self._terminal(content.terminal_id),)
+            case v2.Diff() | v2.JulyDiff() | v2.JuneDiff():
+                return (DiffItem(tuple(diff_lines(content))),)
+            case _:
+                return (DescribedItem(unknown("content", content.tag)),)
+
+    def _terminal(self, terminal_id: str) -> TerminalItem:
+        terminal = self._session.terminals.get(terminal_id)
+        if terminal is None:
+            return TerminalItem(None, None, "", received=False, exit=None, succeeded=False)
+        if terminal_id not in self._texts:
+            self._texts[terminal_id] = terminal_text(terminal.output)
+        status = terminal.exit_status
+        return TerminalItem(
+            command=sanitize(terminal.command) if terminal.command else None,
+            cwd=one_line(terminal.cwd) if terminal.cwd else None,
+            text=self._texts[terminal_id],
+            received=True,
+            exit=_exit(status) if status else None,
+            succeeded=status is not None and status.exit_code == 0,
+        )
+
+
+# ---- tool calls ----------------------------------------------------------------------------
+
+
+def _location(location: v2.ToolCallLocation) -> str:
+    path = one_line(location.path)
+    return f"{path}:{location.line}" if location.line else path
+
+
+def _raw_items(call: ToolCall) -> Iterator[TextItem]:
+    for name, value in (("input", call.raw_input), ("output", call.raw_output)):
+        text = _raw(value)
+        if text:
+            yield TextItem(f"{name}: {text}")
+
+
+def _raw(value: Any) -> str:
+    """A raw value as text: what a tool was given or gave, in its own words."""
+    if value is None or value == {} or value == "":
+        return ""
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return "…"
+    left = len(text) - LONGEST_RAW
+    shown = sanitize(text[:LONGEST_RAW])
+    return f"{shown} … and {left:,} characters more" if left > 0 else shown
+
+
+def _exit(status: v2.TerminalExitStatus) -> str:
+    if status.signal:
+        return f"ended by {one_line(status.signal)}"
+    if isinstance(status.exit_code, int):
+        return f"exit code {status.exit_code}"
+    return "ended"
+
+
+def _permission(permission: Permission) -> PermissionBlock:
+    request = permission.request
+    description = sanitize(request.description) if request.description else None
+    command = cwd = None
+    match request.subject:
+        case v2.CommandPermissionSubject() as subject:
+            command, cwd = sanitize(subject.command), one_line(subject.cwd)
+        case v2.UnknownPermissionSubject() as other:
+            what = unknown("subject", other.tag)
+            description = f"{description}\n{what}" if description else what
+    return PermissionBlock(
+        request_id=permission.request_id,
+        title=one_line(request.title),
+        description=description,
+        command=command,
+        cwd=cwd,
+        options=tuple(
+            PermissionOption(one_line(option.name), one_line(option.kind))
+            for option in request.options
+        ),
+    )
+
+
+# ---- beside the entries --------------------------------------------------------------------
+
+
+def _plan(plan: v2.PlanUpdateContent) -> PlanBlock:
+    match plan:
+        case v2.PlanItems() | v2.JunePlanItems():
+            return PlanBlock(tuple(map(_step, plan.entries)))
+        case v2.PlanMarkdown():
+            return PlanBlock((), sanitize(plan.content))
+        case v2.PlanFile():
+            return PlanBlock((), f"[plan in {one_line(plan.uri)}]")
+        case _:
+            return PlanBlock((), unknown("plan", plan.tag))
+
+
+def _step(entry: v2.PlanEntry) -> PlanStep:
+    status = entry.status if entry.status in PLAN_MARKS else "in_progress"
+    return PlanStep(PLAN_MARKS[status], status, one_line(entry.content))
+
+
+def _notice(notice: Notice) -> NoticeBlock:
+    description = sanitize(notice.description) if notice.description else None
+    return NoticeBlock(one_line(notice.severity), one_line(notice.title), description)
+
+
+def _compaction(compaction: Compaction) -> CompactionBlock:
+    error = sanitize(compaction.error) if compaction.error else None
+    known = compaction.status in ("completed", "failed", "cancelled")
+    status = compaction.status if known else "in_progress"
+    return CompactionBlock(status, content_items(compaction.summary), error)
+
+
+def _subagent(subagent: v2.SubagentUpdate) -> SubagentBlock:
+    description = sanitize(subagent.description) if subagent.description else None
+    state = state_words(subagent.state) if subagent.state else None
+    return SubagentBlock(one_line(subagent.title or subagent.session_id), description, state)
+
+
+def _unknown_updates(updates: list[v2.UnknownUpdate]) -> list[UnknownBlock]:
+    counts: dict[str, int] = {}
+    for update in updates:
+        counts[update.tag] = counts.get(update.tag, 0) + 1
+    return [UnknownBlock(one_line(tag), count) for tag, count in counts.items()]
+
+
+# ---- how the session stands ----------------------------------------------------------------
+
+
+def footer(session: Session) -> FooterBlock:
+    """Title, settings, usage and state: what a status line shows."""
+    settings = [_setting(option) for option in session.config_options]
+    return FooterBlock(
+        title=one_line(session.title) if session.title else None,
+        settings=tuple(setting for setting in settings if setting is not None),
+        usage=usage_words(session.usage) if session.usage else None,
+        state=state_words(session.state_update),
+        cancelling=session.cancelling,
+    )
+
+
+def _setting(option: v2.SessionConfigOption) -> Setting | None:
+    match option:
+        case v2.SessionConfigSelect():
+            value = _value_name(option)
+        case v2.SessionConfigBoolean():
+            value = "on" if option.current_value else "off"
+        case _:
+            return None
+    category = one_line(option.category) if option.category else None
+    return Setting(one_line(option.name), one_line(value), category)
+
+
+def _value_name(option: v2.SessionConfigSelect) -> str:
+    """The name of the current value; a value that is not offered goes by itself."""
+    for entry in option.options:
+        grouped = isinstance(entry, v2.SessionConfigSelectGroup)
+        for choice in entry.options if grouped else (entry,):
+            if choice.value == option.current_value:
+                return choice.name
+    return option.current_value
+
+
+def state_words(state: v2.State) -> str:
+    """A state and why it ended: `idle, end of turn`."""
+    words = [{"requires_action": "waiting for you"}.get(state.state) or one_line(state.state)]
+    if state.stop_reason:
+        reason = STOP_REASONS.get(state.stop_reason) or one_line(state.stop_reason)
+        words.append(f"{reason}: {one_line(state.error.message)}" if state.error else reason)
+    elif state.error:
+        words.append(f"an error: {one_line(state.error.message)}")
+    if state.background:
+        words.append(f"{len(state.background)} in the background")
+    return ", ".join(words)
+
+
+def usage_words(usage: UsageUpdate) -> str:
+    """Tokens and what they cost: `53k of 200k tokens, $0.05`."""
+    tokens = short(usage.used)
+    if usage.size:
+        tokens += f" of {short(usage.size)}"
+    words = f"{tokens} tokens"
+    return f"{words}, {_price(usage.cost)}" if usage.cost else words
+
+
+def short(number: int) -> str:
+    """A number that is read at a glance: `812`, `1.5k`, `53k`, `1.2M`."""
+    if number < 1000:
+        return str(number)
+    scaled, unit = min(number, 10**18) / 1000, "k"
+    if scaled >= 999.5:
+        scaled, unit = scaled / 1000, "M"
+    digits = f"{scaled:.1f}".removesuffix(".0") if scaled < 9.95 else f"{scaled:,.0f}"
+    return digits + unit
+
+
+def _price(cost: Cost) -> str:
+    amount = abs(cost.amount)
+    if amount and (amount < 0.01 or amount >= 1e9):
+        number = f"{amount:.2g}"
+    else:
+        number = f"{amount:,.2f}"
+    sign = "-" if cost.amount < 0 else ""
+    if cost.currency in CURRENCIES:
+        return f"{sign}{CURRENCIES[cost.currency]}{number}"
+    return f"{sign}{number} {one_line(cost.currency)}".strip()
