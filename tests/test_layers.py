@@ -75,8 +75,11 @@ def imports(source: str, module: str, *, is_package: bool) -> Iterator[Import]:
                 here = steps[: len(steps) - node.level + is_package]
                 base = ".".join([*here, base] if base else here)
             # `from twofold import wire` imports a part, `from twofold.wire import x` is in one
-            for alias in node.names:
-                yield Import(f"{base}.{alias.name}" if base == PACKAGE else base, node.lineno)
+            if base == PACKAGE:
+                for alias in node.names:
+                    yield Import(f"{base}.{alias.name}", node.lineno)
+            else:
+                yield Import(base, node.lineno)
 
 
 def objections(part: str, found: Import, parts: frozenset[str]) -> Iterator[str]:

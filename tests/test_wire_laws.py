@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -161,11 +162,12 @@ def test_any_other_line_is_left_to_the_slow_way(read: Any, line: bytes) -> None:
 
 PATCHES: dict[str, Json] = {
     "omitted": {"toolCallId": "a"},
-    "null": {
-        name: None
-        for name in ("name", "title", "kind", "status", "content", "locations", "rawInput")
-    }
-    | {"rawOutput": None, "capabilities": None, "_meta": None},
+    "null": dict.fromkeys(
+        (
+            *("name", "title", "kind", "status", "content", "locations"),
+            *("rawInput", "rawOutput", "capabilities", "_meta"),
+        )
+    ),
     "empty": {"title": "", "kind": "", "content": [], "locations": [], "rawInput": {}, "_meta": {}},
     "set": {"title": "t", "status": "failed", "rawInput": 0, "rawOutput": False},
 }
@@ -247,21 +249,23 @@ NUMBERS = {
 }
 
 
+def raw_input(text: str, more: str = "") -> str:
+    return f'{{"sessionUpdate":"tool_call_update","toolCallId":"a","rawInput":{text}{more}}}'
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("unknown_field", ["", ',"futureField":1'])
 def test_a_number_in_raw_input_survives(number: str, unknown_field: str) -> None:
     text = NUMBERS[number]
-    update = f'{{"sessionUpdate":"tool_call_update","toolCallId":"a","rawInput":[{text}]{unknown_field}}}'
-    written = json.loads(codec.encode(codec.decode_update_v2(update)))
-    assert written["rawInput"] == [json.loads(text)]
+    written = codec.encode(codec.decode_update_v2(raw_input(f"[{text}]", unknown_field)))
+    assert json.loads(written)["rawInput"] == [json.loads(text)]
 
 
 @pytest.mark.xfail(reason="encode: a number beyond the floats is read as inf and written as null")
 @pytest.mark.parametrize("number", ["1e400", "-1e400"])
 def test_a_number_beyond_the_floats_is_not_written_as_null(number: str) -> None:
-    update = f'{{"sessionUpdate":"tool_call_update","toolCallId":"a","rawInput":{number}}}'
     try:
-        read = codec.decode_update_v2(update)
+        read = codec.decode_update_v2(raw_input(number))
     except Malformed:
         return  # refusing it is as good as keeping it
     assert json.loads(codec.encode(read))["rawInput"] is not None
@@ -274,8 +278,7 @@ def test_an_integer_may_be_written_as_a_float(text: str) -> None:
 
 
 def nested(depth: int, extra: str = "") -> str:
-    raw = "[" * depth + "]" * depth
-    return f'{{"sessionUpdate":"tool_call_update","toolCallId":"a","rawInput":{raw}{extra}}}'
+    return raw_input("[" * depth + "]" * depth, extra)
 
 
 @pytest.mark.parametrize("depth", [1, 100, 300])
@@ -402,20 +405,17 @@ SHAPES = [*METHOD_TYPES.values(), v1.SessionUpdate, v2.SessionUpdate, ContentBlo
 @example("NaN", v2.SessionUpdate)
 @example('{"requestId":-Infinity}', v2.METHODS["$/cancel_request"].params)
 def test_any_bytes_are_read_or_malformed(data: bytes | str, shape: Any) -> None:
-    try:
+    with suppress(Malformed):
         codec.decode(data, shape)
-    except Malformed:
-        pass
 
 
 @settings(max_examples=300)
 @given(json_values, st.sampled_from(SHAPES))
 def test_any_json_is_read_or_malformed(value: Any, shape: Any) -> None:
-    for read in (lambda: codec.decode(dumps(value), shape), lambda: codec.read(value, shape)):
-        try:
-            read()
-        except Malformed:
-            pass
+    with suppress(Malformed):
+        codec.decode(dumps(value), shape)
+    with suppress(Malformed):
+        codec.read(value, shape)
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -732,6 +732,7 @@ def test_an_update_without_a_tag_is_malformed(shape: Any, update: Any) -> None:
 
 OPTION = {"optionId": "o", "name": "n", "kind": "allow_once"}
 PERMISSION = {"sessionId": "s", "title": "t", "options": [OPTION]}
+ELICITATION = {"mode": "url", "message": "m", "elicitationId": "e", "url": "https://x"}
 STDIO = {"type": "stdio", "name": "n", "command": "/c"}
 STRICT: dict[str, tuple[Any, Json]] = {
     "an option without a kind": (
@@ -843,13 +844,14 @@ STRICT: dict[str, tuple[Any, Json]] = {
     ),
     "an elicitation of nobody": (
         v2.CreateElicitationRequest,
-        {"mode": "url", "message": "m", "elicitationId": "e", "url": "https://x"},
+        ELICITATION,
     ),
     "an elicitation of a session and a request": (
         v2.CreateElicitationRequest,
         {
-            **{"mode": "url", "message": "m", "elicitationId": "e", "url": "https://x"},
-            **{"sessionId": "s", "requestId": 1},
+            **ELICITATION,
+            "sessionId": "s",
+            "requestId": 1,
         },
     ),
 }
@@ -870,15 +872,6 @@ def test_an_error_says_where() -> None:
     assert raised.value.path == ".prompt[1]"
 
 
-@pytest.mark.xfail(reason="a `terminal` method with malformed args is read as an `agent` method")
-def test_a_malformed_terminal_login_of_version_1_is_skipped() -> None:
-    methods = [{"type": "terminal", "id": "m", "name": "n", "args": "--login"}]
-    read, faults = read_with_faults(
-        {"protocolVersion": 1, "authMethods": methods}, v1.InitializeResponse
-    )
-    assert (read.auth_methods, len(faults)) == ([], 1)
-
-
 @pytest.mark.xfail(reason="a malformed `messageId` is read as the June shape, which has none")
 def test_a_prompt_result_with_a_malformed_id_is_malformed() -> None:
     with pytest.raises(Malformed):
@@ -894,8 +887,7 @@ def test_a_stdio_server_of_version_1_may_say_that_it_is_one() -> None:
 
 @pytest.mark.xfail(reason="a null requestId beside a sessionId is taken for a second scope")
 def test_an_elicitation_of_a_session_may_say_that_it_has_no_request() -> None:
-    message = {"mode": "url", "message": "m", "elicitationId": "e", "url": "https://x"}
-    message |= {"sessionId": "s", "requestId": None}
+    message = {**ELICITATION, "sessionId": "s", "requestId": None}
     assert written_back(message, v2.CreateElicitationRequest) == canonical(message)
 
 

@@ -174,6 +174,8 @@ class Conversation:
         return v1.PromptResponse(reason, state.usage, meta=state.meta)
 
     def _told(self, message: Request | Notification, sender: Handler | None) -> list[Out]:
+        if message.method == "initialize":
+            self._detector.initializing(message.params)
         source = self._detector.of_requests(self._other)
         table = (v1 if source == "1" else v2).METHODS
         method = table.get(message.method)

@@ -62,6 +62,17 @@ def _by_content(update: dict[str, Any]) -> Dialects:
     return _ANY
 
 
+def dialect_of_request(params: Any) -> Dialect | None:
+    """What an `initialize` request shows of the client, whatever version it asks for."""
+    if not isinstance(params, dict):
+        return None
+    if "clientInfo" in params or "clientCapabilities" in params:
+        return "1"
+    if "info" in params or "capabilities" in params:
+        return "2"
+    return "1" if params.get("protocolVersion") in (0, 1) else None
+
+
 def dialect_of_initialize(result: Any) -> Dialect | None:
     """What the answer to `initialize` shows, whatever version it claims."""
     if not isinstance(result, dict) or "protocolVersion" not in result:
@@ -78,6 +89,11 @@ class Detector:
     def __init__(self, fixed: Dialect | None = None) -> None:
         self._fixed = fixed
         self._stream: Dialect | None = fixed
+
+    def initializing(self, params: Any) -> None:
+        """The client sent `initialize`: the best guess until the agent answers."""
+        if self._stream is None:
+            self._stream = dialect_of_request(params)
 
     def initialized(self, result: Any) -> None:
         """The agent answered `initialize`."""

@@ -220,8 +220,7 @@ class _Reader:
         while self._at < len(self._lines):
             line = self._line()
             git = line.startswith("diff --git ")
-            labels = line.startswith("--- ") and self._line(1).startswith("+++ ")
-            if git or labels or _is_binary(line):
+            if git or self._at_labels() or _is_binary(line):
                 file = _File(self._at + 1)
                 if git:
                     self._git_header(file)
@@ -239,6 +238,9 @@ class _Reader:
         at = self._at + ahead
         # Git quotes a name with a CR, so that one at the end comes from the way the text went.
         return self._lines[at].removesuffix("\r") if at < len(self._lines) else ""
+
+    def _at_labels(self) -> bool:
+        return self._line().startswith("--- ") and self._line(1).startswith("+++ ")
 
     def _fail(self, reason: str, line: int | None = None) -> NoReturn:
         raise BadPatch(line or self._at + 1, reason)
@@ -330,8 +332,7 @@ class _Reader:
                 self._at += 1
             file.binary = True
         else:
-            labels = line.startswith("--- ") and self._line(1).startswith("+++ ")
-            if labels:
+            if labels := self._at_labels():
                 self._name_sides(file, self._name(line[4:]), self._name(self._line(1)[4:]))
                 self._at += 2
             while self._line().startswith("@@ -"):
@@ -385,14 +386,11 @@ class _Reader:
             path = None
         if not path or (operation in ("move", "copy") and not old_path):
             self._fail("the path is missing or cannot be told", file.line)
-        old: str | None = None
-        new: str | None = None
-        if not file.binary and operation != "add" and (file.hunks or operation == "delete"):
-            old = "".join(file.old.lines)
-        if not file.binary and operation != "delete" and (file.hunks or operation == "add"):
-            new = "".join(file.new.lines)
         if (operation == "add" and file.old.lines) or (operation == "delete" and file.new.lines):
             self._fail("lines of a file that does not exist", file.line)
+        shown = not file.binary and (file.hunks or operation in ("add", "delete"))
+        old = "".join(file.old.lines) if shown and operation != "add" else None
+        new = "".join(file.new.lines) if shown and operation != "delete" else None
         return FilePatch(operation, path, old_path, file.binary, old, new)
 
 

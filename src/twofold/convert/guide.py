@@ -16,7 +16,7 @@ from twofold.convert.carry import carried
 from twofold.convert.diffs import BadPatch, FilePatch, parse_patch
 from twofold.convert.drafts import lift, lift_content
 from twofold.convert.losses import Losses
-from twofold.convert.setup import MODE, upgrade_command, upgrade_config_option
+from twofold.convert.setup import MODE, upgrade_config_option
 from twofold.convert.upgrade import (
     PLAN_ID,
     mode_id,
@@ -26,7 +26,7 @@ from twofold.convert.upgrade import (
     upgrade_simple,
 )
 from twofold.wire import codec, guide, v1, v2
-from twofold.wire.base import UNSET, Extras, Fault, Malformed, Wire
+from twofold.wire.base import UNSET, Fault, Malformed, Maybe, Wire
 from twofold.wire.content import ImageContent, TextContent
 from twofold.wire.shared import Content
 
@@ -83,7 +83,9 @@ class _Call:
 def upgrade_guide(update: guide.SessionUpdate, losses: Losses) -> list[v2.SessionUpdate]:
     """The updates of version 2 that say what `update` says, as far as it can be said alone."""
     match update:
-        case guide.ToolCallUpdate() if _code_paths(update) and not update.locations:
+        case guide.ToolCallUpdate() if _code_paths(update) and not isinstance(
+            update.locations, list
+        ):
             losses.report("update.locations", "the call's other locations are not known here")
         case (
             guide.CurrentModeUpdate()
@@ -150,34 +152,26 @@ class GuideUpgrader:
         known = self._calls.get(update.tool_call_id)
         whole = isinstance(update, guide.ToolCall)
         call = _Call() if known is None or whole else known
-        values = _stated(update)
+        # Whatever strict losses refuse is refused here, before anything is remembered.
+        values = _stated(update, self.losses)
+        appended = _content(update.append_content or [], self.losses, "update.appendContent")
         updates: list[v2.SessionUpdate] = []
         if isinstance(update.content, list):
-            values["content"] = _content(update.content, self.losses)
             updates += _terminal_updates(update.content)
             call.terminals = _terminals_in(update.content)
         locations = _locations(update, call.locations)
         if locations is not None:
             values["locations"] = call.locations = locations
-        values |= _rest(update, self.losses)
         if whole and known is not None:
             values = _REPLACED | values
-        chunks = self._appended(update, call)
-        if values or not chunks:
-            updates.append(v2.ToolCallUpdate(update.tool_call_id, **values))
         self._calls[update.tool_call_id] = call
-        return updates + chunks
-
-    def _appended(self, update: AnyToolCall, call: _Call) -> list[v2.SessionUpdate]:
-        updates: list[v2.SessionUpdate] = []
-        for index, item in enumerate(update.append_content or []):
-            path = f"update.appendContent[{index}]"
+        if values or not appended:
+            updates.append(v2.ToolCallUpdate(update.tool_call_id, **values))
+        for item, content in zip(update.append_content or [], appended, strict=True):
             updates += _terminal_updates([item])
-            if _is_shown(item, call):
-                continue
-            call.terminals |= _terminals_in([item])
-            content = upgrade_content(item, self.losses, path)
-            updates.append(v2.ToolCallContentChunk(update.tool_call_id, content))
+            if not _is_shown(item, call):
+                call.terminals |= _terminals_in([item])
+                updates.append(v2.ToolCallContentChunk(update.tool_call_id, content))
         return updates
 
     # ---- modes and config options
@@ -237,9 +231,9 @@ class GuideUpgrader:
         known: v2.SessionUpdate | None = _fitting(fields, v2.SessionUpdate)
         if known is None:
             old: v1.SessionUpdate | None = _fitting(fields, v1.SessionUpdate)
-            known = upgrade_simple(old, self.losses) if old is not None else None
-        if known is None:
-            return v2.UnknownUpdate(raw=update.raw)
+            if old is None or isinstance(old, v1.UnknownUpdate):
+                return v2.UnknownUpdate(raw=update.raw)
+            known = upgrade_simple(old, self.losses)
         if isinstance(known, v2.ConfigOptionUpdate):
             self._options = known.config_options
             return replace(known, config_options=self._all_options())
@@ -259,8 +253,8 @@ def _fitting(fields: dict[str, Any], shape: Any) -> Any:
 # ---- tool calls ----------------------------------------------------------------------------
 
 
-def _stated(update: AnyToolCall) -> dict[str, Any]:
-    """The fields of a call that pass as they are, if they say something; its status."""
+def _stated(update: AnyToolCall, losses: Losses) -> dict[str, Any]:
+    """What an update says of a call, but for its locations and what it appends."""
     values = {
         name: value
         for name in ("title", "name", "kind", "raw_input", "raw_output")
@@ -268,16 +262,14 @@ def _stated(update: AnyToolCall) -> dict[str, Any]:
     }
     if update.status:
         values["status"] = _status(update.status)
-    return values
+    if isinstance(update.content, list):
+        values["content"] = _content(update.content, losses, "update.content")
+    rest = carried(update, v2.ToolCallUpdate, losses, "update")
+    return values | {name: value for name, value in rest.items() if value is not UNSET}
 
 
 def _status(status: str) -> str:
     return _STATUSES.get(status, status)
-
-
-def _rest(update: AnyToolCall, losses: Losses) -> dict[str, Any]:
-    rest = carried(update, v2.ToolCallUpdate, losses, "update")
-    return {name: value for name, value in rest.items() if value is not UNSET}
 
 
 def _locations(
@@ -300,11 +292,10 @@ def _code_paths(update: AnyToolCall) -> list[str]:
     return list(dict.fromkeys(paths))
 
 
-def _content(items: list[guide.ToolCallContent], losses: Losses) -> list[v2.ToolCallContent]:
-    return [
-        upgrade_content(item, losses, f"update.content[{index}]")
-        for index, item in enumerate(items)
-    ]
+def _content(
+    items: list[guide.ToolCallContent], losses: Losses, path: str
+) -> list[v2.ToolCallContent]:
+    return [upgrade_content(item, losses, f"{path}[{index}]") for index, item in enumerate(items)]
 
 
 def upgrade_content(item: guide.ToolCallContent, losses: Losses, path: str) -> v2.ToolCallContent:
@@ -493,30 +484,25 @@ def _option(option: guide.SessionConfigOption, losses: Losses, path: str) -> v2.
 
 
 def _commands(update: guide.AvailableCommandsUpdate, losses: Losses) -> v2.SessionUpdate:
-    commands: list[v2.AvailableCommand] = []
-    for index, command in enumerate(update.available_commands):
-        if isinstance(command, v1.AvailableCommand):
-            path = f"update.availableCommands[{index}]"
-            commands.append(upgrade_command(_untyped(command), losses, path))
-        elif isinstance(command, guide.Command):
-            commands.append(_plain(command, v2.Command))
-        else:
-            commands.append(command)
+    commands = [
+        _command(command, losses, f"update.availableCommands[{index}]")
+        for index, command in enumerate(update.available_commands)
+    ]
     rest = carried(update, v2.AvailableCommandsUpdate, losses, "update")
     return v2.AvailableCommandsUpdate(commands, **rest)
 
 
-def _untyped(command: v1.AvailableCommand) -> v1.AvailableCommand:
-    """A command without the `type` fields that version 2 adds, read in version 1's shape."""
-    if command.input and command.input.unknown:
-        command = replace(command, input=_without_type(command.input))
-    return _without_type(command) if command.unknown else command
-
-
-def _without_type(value: W) -> W:
-    fields = value.unknown.fields if isinstance(value.unknown, Extras) else {}
-    others = {name: item for name, item in fields.items() if name != "type"}
-    return replace(value, unknown=Extras(others) if others else UNSET)
+def _command(command: guide.AvailableCommand, losses: Losses, path: str) -> v2.AvailableCommand:
+    if isinstance(command, v2.UnknownCommand):
+        return command
+    asks: Maybe[v2.AvailableCommandInput] = UNSET
+    if isinstance(command.input, guide.TextCommandInput | v1.UnstructuredCommandInput):
+        rest = carried(command.input, v2.TextCommandInput, losses, f"{path}.input")
+        asks = v2.TextCommandInput(command.input.hint, **rest)
+    elif command.input:
+        asks = command.input
+    rest = carried(command, v2.Command, losses, path)
+    return v2.Command(command.name, command.description or "", asks, **rest)
 
 
 def _plain(value: Wire, shape: type[W]) -> W:

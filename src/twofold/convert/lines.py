@@ -14,9 +14,9 @@ from bisect import bisect_left
 from collections import Counter
 from typing import NamedTuple
 
-# Steps of the first, exact walk: enough for a hundred edits in one place, and for more if they
-# are far apart. Each is a fraction of a microsecond.
-_STEPS = 6_000
+# Steps of an exact walk: enough for fifty edits in one place, and for more if they are far apart.
+# Each is a fraction of a microsecond.
+_STEPS = 5_000
 
 # Steps of a walk between anchors, fewer if there are many lines, so that all of them together
 # stay near a million.
@@ -59,7 +59,7 @@ def changed_lines(old: list[str], new: list[str]) -> list[Change]:
     if a and b:
         runs, x, y = _walk(a, 0, b, 0, _STEPS)
         if x < len(a) or y < len(b):
-            runs = _between_anchors(a, b)
+            runs = _among_shared(a, b)
     changes: list[Change] = []
     x = y = 0
     for run_x, run_y, length in [*runs, _Run(len(a), len(b), 0)]:
@@ -154,6 +154,36 @@ def _walked(trail: _Trail | None) -> list[_Run]:
     return runs[::-1]
 
 
+def _among_shared(a: list[str], b: list[str]) -> list[_Run]:
+    """The runs of two texts that differ much: exact if new lines are all there is to it."""
+    xs, ys = _shared(a, b)
+    a, b = [a[x] for x in xs], [b[y] for y in ys]
+    runs, x, y = _walk(a, 0, b, 0, _STEPS)
+    if x < len(a) and y < len(b):
+        runs = _between_anchors(a, b)
+    return _spread(runs, xs, ys)
+
+
+def _shared(a: list[str], b: list[str]) -> tuple[list[int], list[int]]:
+    """Where the lines are that the other side has too; the rest is in no run, and is not looked at."""
+    in_a, in_b = set(a), set(b)
+    return (
+        [x for x, line in enumerate(a) if line in in_b],
+        [y for y, line in enumerate(b) if line in in_a],
+    )
+
+
+def _spread(runs: list[_Run], xs: list[int], ys: list[int]) -> list[_Run]:
+    """Runs among selected lines, as runs in the whole: what was adjacent may not be any more."""
+    spread: list[_Run] = []
+    for x, y, n in runs:
+        if xs[x + n - 1] - xs[x] == ys[y + n - 1] - ys[y] == n - 1:
+            spread.append(_Run(xs[x], ys[y], n))
+        else:
+            spread += [_Run(xs[x + at], ys[y + at], 1) for at in range(n)]
+    return spread
+
+
 def _between_anchors(a: list[str], b: list[str]) -> list[_Run]:
     """The runs around every anchor, and those found between them by bounded walks."""
     runs: list[_Run] = []
@@ -163,32 +193,28 @@ def _between_anchors(a: list[str], b: list[str]) -> list[_Run]:
     x = y = at = 0
     while at < len(anchors):
         anchor_x, anchor_y = anchors[at]
-        runs += _gap(a[x:anchor_x], x, b[y:anchor_y], y, steps)
-        n = _agree(a, anchor_x, b, anchor_y)
-        runs.append(_Run(anchor_x, anchor_y, n))
+        gap = _gap(a[x:anchor_x], b[y:anchor_y], steps)
+        runs += [_Run(x + gap_x, y + gap_y, n) for gap_x, gap_y, n in gap]
+        if n := _agree(a, anchor_x, b, anchor_y):
+            runs.append(_Run(anchor_x, anchor_y, n))
         x, y = anchor_x + n, anchor_y + n
         at = bisect_left(anchors, (x, y), at + 1)  # past those inside the run
     return runs
 
 
-def _gap(a: list[str], at_x: int, b: list[str], at_y: int, steps: int) -> list[_Run]:
-    """The runs between two anchors, which stand at `at_x`, `at_y` in the whole."""
+def _gap(a: list[str], b: list[str], steps: int) -> list[_Run]:
+    """The runs between two anchors, by walks of so many steps, each from where the last one got."""
     tail = _agree_backwards(a, b, 0)
-    in_a, in_b = set(a), set(b)
-    # A line that the other side lacks is in no run; without them a rewritten block costs little.
-    xs = [x for x in range(len(a) - tail) if a[x] in in_b]
-    ys = [y for y in range(len(b) - tail) if b[y] in in_a]
-    kept_a, kept_b = [a[x] for x in xs], [b[y] for y in ys]
+    xs, ys = _shared(a[: len(a) - tail], b[: len(b) - tail])
+    shared_a, shared_b = [a[x] for x in xs], [b[y] for y in ys]
     runs: list[_Run] = []
     x = y = 0
     while x < len(xs) and y < len(ys):
-        found, x, y = _walk(kept_a, x, kept_b, y, steps)
-        for run in found:
-            # What was next to each other among the kept lines need not be so in the whole.
-            runs += [
-                _Run(at_x + xs[run.old + n], at_y + ys[run.new + n], 1) for n in range(run.length)
-            ]
-    return [*runs, _Run(at_x + len(a) - tail, at_y + len(b) - tail, tail)]
+        found, x, y = _walk(shared_a, x, shared_b, y, steps)
+        runs += _spread(found, xs, ys)
+    if tail:
+        runs.append(_Run(len(a) - tail, len(b) - tail, tail))
+    return runs
 
 
 def _anchors(a: list[str], b: list[str]) -> list[tuple[int, int]]:

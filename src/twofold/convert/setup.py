@@ -35,7 +35,6 @@ from twofold.wire.elicitation import (
     CreateElicitationResponse,
     ElicitationAccept,
     ElicitationPropertySchema,
-    ElicitationUrl,
     MultiSelectPropertySchema,
     StringMultiSelectItems,
     StringPropertySchema,
@@ -71,8 +70,7 @@ def upgrade_config_option(
             shape = v2.SessionConfigSelect
             return _recast(option, shape, losses, path, config_id=option.id, options=options)
         case v1.SessionConfigBoolean():
-            shape = v2.SessionConfigBoolean
-            return _recast(option, shape, losses, path, config_id=option.id)
+            return _recast(option, v2.SessionConfigBoolean, losses, path, config_id=option.id)
     raw = renamed(option.raw.fields, "id", "configId", losses, path)
     return v2.UnknownSessionConfig(raw=Extras(raw))
 
@@ -365,6 +363,8 @@ def _is_rfc3339(text: str) -> bool:
 
 # ---- MCP servers ---------------------------------------------------------------------------
 
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[\w\-.~:/?#\[\]@!$&'()*+,;=%]+", re.ASCII)
+
 
 def _upgrade_servers(servers: list[v1.McpServer], losses: Losses) -> list[v2.McpServer]:
     return kept(
@@ -385,7 +385,10 @@ def _upgrade_server(server: v1.McpServer, losses: Losses, path: str) -> v2.McpSe
         case v1.McpServerStdio():
             return _recast(server, v2.McpServerStdio, losses, path)
         case v1.McpServerHttp():
-            return _recast(server, v2.McpServerHttp, losses, path)
+            if _URI.fullmatch(server.url):
+                return _recast(server, v2.McpServerHttp, losses, path)
+            losses.report(f"{path}.url", "version 2 requires a URI")
+            return None
         case v1.McpServerSse():
             losses.report(path, "version 2 has no MCP servers over SSE")
             return None
@@ -533,14 +536,12 @@ def _downgrade_question(
 
 
 def _refuse_scope(params: v1.CreateElicitationRequest, losses: Losses) -> None:
-    """Version 1 lets a question belong to a session and a request, or to a request without id."""
+    # v1 lets a question belong to a session and a request at once, or to a request without an id
     if isinstance(params, UnknownElicitation):
-        raw = params.raw.fields
-        both, nameless = "sessionId" in raw and "requestId" in raw, "requestId" not in raw
-        nameless = not nameless and raw["requestId"] is None
+        scope = params.raw.fields
     else:
-        both, nameless = False, params.request_id is None
-    if both or nameless:
+        scope = {"requestId": params.request_id}
+    if scope.get("requestId", UNSET) is None or {"sessionId", "requestId"} <= scope.keys():
         raise losses.refuse("requestId", "version 2 asks for one session, or for one request")
 
 
@@ -563,12 +564,12 @@ _FORMATS = {"email", "uri", "date", "date-time"}
 def _downgrade_format(
     question: ElicitationPropertySchema, losses: Losses, path: str
 ) -> ElicitationPropertySchema:
-    if isinstance(question, StringPropertySchema) and question.format:
-        if question.format not in _FORMATS:
-            reason = f"version 1 does not know the format {question.format!r}"
-            losses.report(f"{path}.format", reason)
-            return replace(question, format=UNSET)
-    return question
+    if not isinstance(question, StringPropertySchema) or not question.format:
+        return question
+    if question.format in _FORMATS:
+        return question
+    losses.report(f"{path}.format", f"version 1 does not know the format {question.format!r}")
+    return replace(question, format=UNSET)
 
 
 def _downgrade_answer(

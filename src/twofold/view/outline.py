@@ -295,8 +295,8 @@ def _setting(option: v2.SessionConfigOption) -> Setting | None:
 def _value_name(option: v2.SessionConfigSelect) -> str:
     """The name of the current value; a value that is not offered goes by itself."""
     for entry in option.options:
-        grouped = isinstance(entry, v2.SessionConfigSelectGroup)
-        for choice in entry.options if grouped else (entry,):
+        choices = entry.options if isinstance(entry, v2.SessionConfigSelectGroup) else [entry]
+        for choice in choices:
             if choice.value == option.current_value:
                 return choice.name
     return option.current_value

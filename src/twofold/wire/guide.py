@@ -208,14 +208,37 @@ class ConfigOptionsUpdate(Wire, tag_field="sessionUpdate", tag="config_options_u
     config_options: LenientItems[SessionConfigOption]
 
 
-class Command(v2.Command):
+class TextCommandInput(v2.TextCommandInput):
     """A class of its own, as `SessionConfigSelect`."""
 
 
-alternative_to(Command)(v1.AvailableCommand)
+alternative_to(TextCommandInput)(v1.UnstructuredCommandInput)
 
 if TYPE_CHECKING:
-    AvailableCommand: TypeAlias = Command | v1.AvailableCommand | v2.UnknownCommand
+    AvailableCommandInput: TypeAlias = (
+        TextCommandInput | v1.UnstructuredCommandInput | v2.UnknownCommandInput
+    )
+else:
+    AvailableCommandInput = TextCommandInput | v2.UnknownCommandInput
+
+
+class CommandFields(Wire):
+    name: str
+    description: Maybe[str] = UNSET
+    input: Maybe[AvailableCommandInput] = UNSET
+
+
+class Command(CommandFields, tag_field="type", tag="command"):
+    """A command as version 2 writes it."""
+
+
+@alternative_to(Command)
+class UntypedCommand(CommandFields):
+    """A command as version 1 writes it, without a `type`."""
+
+
+if TYPE_CHECKING:
+    AvailableCommand: TypeAlias = Command | UntypedCommand | v2.UnknownCommand
 else:
     AvailableCommand = Command | v2.UnknownCommand
 

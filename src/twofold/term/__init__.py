@@ -1,0 +1,1 @@
+"""The terminal: what people see and type."""

@@ -1,0 +1,263 @@
+"""A session printed from top to bottom.
+
+Where the console is a terminal, text is wrapped and coloured; anywhere else it is plain text with
+every line as long as it is. What peers wrote is never taken for markup or escape codes.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from rich.console import Console
+from rich.segment import Segment, Segments
+from rich.text import Text
+
+from twofold.session import Session
+from twofold.view.blocks import (
+    Block,
+    CompactionBlock,
+    DescribedItem,
+    DiffItem,
+    FooterBlock,
+    Item,
+    MessageBlock,
+    NoticeBlock,
+    PermissionBlock,
+    PlanBlock,
+    SubagentBlock,
+    TerminalItem,
+    TextItem,
+    ToolCallBlock,
+    UnknownBlock,
+)
+from twofold.view.diff import DiffLine
+from twofold.view.outline import outline
+
+STATUS_STYLES = {
+    "pending": "dim",
+    "in_progress": "yellow",
+    "paused": "yellow",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "red dim",
+    "cancelling": "red dim",
+    "waiting": "bold magenta",
+}
+DIFF_STYLES = {
+    "file": "bold",
+    "hunk": "cyan",
+    "added": "green",
+    "removed": "red",
+    "context": "dim",
+    "note": "dim italic",
+}
+DIFF_SIGNS = {"added": "+", "removed": "-", "context": " "}
+NOTICE_STYLES = {"info": "cyan", "warning": "yellow", "error": "red"}
+
+# Blocks go to the console in batches: one by one is slow, all at once holds everything twice.
+_BATCH = 200
+
+_INDENT = "  "
+
+
+def render(session: Session, console: Console) -> None:
+    """Print the session as it is now."""
+    printer = _Printer(console)
+    for block in outline(session):
+        printer.add(list(_lines(block)))
+    printer.flush()
+
+
+class _Line:
+    """Some text under a margin; what is wrapped stays behind the same margin."""
+
+    __slots__ = ("margin", "text")
+
+    def __init__(self, text: Text, margin: str = "") -> None:
+        self.text = text
+        self.margin = margin
+
+
+class _Printer:
+    """Puts blocks on a console, a blank line between any two."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._wraps = console.is_terminal
+        encoding = console.encoding.lower().replace("-", "")
+        self._encoding = None if encoding.startswith("utf") else console.encoding
+        self._segments: list[Segment] = []
+        self._waiting = 0
+        self._blank = False  # whether something stands above the next block
+
+    def add(self, lines: list[_Line]) -> None:
+        """Print a block, sooner or later; one without lines leaves no trace."""
+        if not lines:
+            return
+        if self._blank:
+            self._segments.append(Segment("\n"))
+        self._blank = True
+        for line in lines:
+            for part in self._parts(line):
+                if line.margin and part:
+                    self._segments.append(Segment(line.margin))
+                self._segments += part.render(self._console, end="\n")
+        self._waiting += 1
+        if self._waiting >= _BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Print what waits."""
+        if self._encoding:
+            self._segments = [self._encodable(segment) for segment in self._segments]
+        self._console.print(Segments(self._segments), end="", soft_wrap=True)
+        self._segments, self._waiting = [], 0
+
+    def _parts(self, line: _Line) -> Iterable[Text]:
+        if not self._wraps:
+            return line.text.split("\n", allow_blank=True)
+        width = max(20, self._console.width - len(line.margin))
+        parts = line.text.wrap(self._console, width, overflow="fold")
+        for part in parts:
+            part.rstrip()
+        return parts
+
+    def _encodable(self, segment: Segment) -> Segment:
+        """The segment as far as the console's encoding knows its characters."""
+        assert self._encoding is not None
+        text = segment.text.encode(self._encoding, "replace").decode(self._encoding)
+        return Segment(text, segment.style)
+
+
+# ---- what the blocks look like -------------------------------------------------------------
+
+
+def _lines(block: Block) -> Iterator[_Line]:
+    match block:
+        case MessageBlock():
+            yield from _message(block)
+        case ToolCallBlock():
+            yield from _tool_call(block)
+        case PermissionBlock():
+            yield from _permission(block, "")
+        case PlanBlock():
+            yield from _plan(block)
+        case NoticeBlock():
+            style = NOTICE_STYLES.get(block.severity, "cyan")
+            yield _Line(Text(f"! {block.severity}: {block.title}", style))
+            if block.description:
+                yield _Line(Text(block.description), _INDENT)
+        case CompactionBlock():
+            yield _Line(Text(f"context compaction: {block.status.replace('_', ' ')}", "cyan"))
+            if block.error:
+                yield _Line(Text(block.error, "red"), _INDENT)
+            yield from _items(block.items, _INDENT, "dim")
+        case SubagentBlock():
+            state = f" ({block.state})" if block.state else ""
+            yield _Line(Text(f"subagent: {block.title}{state}", "cyan"))
+            if block.description:
+                yield _Line(Text(block.description, "dim"), _INDENT)
+        case UnknownBlock():
+            times = f" × {block.count}" if block.count > 1 else ""
+            yield _Line(Text(f"[unknown update: {block.name}]{times}", "dim"))
+        case FooterBlock():
+            yield from _footer(block)
+        case _:
+            assert_never(block)
+
+
+_MESSAGE_STYLES = {"user": "bold", "agent": "", "thought": "dim italic", "session": ""}
+_MESSAGE_MARGINS = {"user": "> ", "agent": "", "thought": _INDENT, "session": _INDENT}
+
+
+def _message(block: MessageBlock) -> Iterator[_Line]:
+    if block.role == "session":
+        yield _Line(Text(f"message from session {block.sender or 'unknown'}:", "cyan"))
+    yield from _items(block.items, _MESSAGE_MARGINS[block.role], _MESSAGE_STYLES[block.role])
+
+
+def _tool_call(block: ToolCallBlock) -> Iterator[_Line]:
+    style = STATUS_STYLES[block.status]
+    facts = block.word if block.kind == "other" else f"{block.kind.replace('_', ' ')}, {block.word}"
+    yield _Line(
+        Text.assemble((block.glyph, style), " ", (block.title, "bold"), (f"  ({facts})", style))
+    )
+    for location in block.locations:
+        yield _Line(Text(location, "blue"), _INDENT)
+    yield from _items(block.items, _INDENT, "")
+    for permission in block.permissions:
+        yield from _permission(permission, _INDENT)
+
+
+def _permission(block: PermissionBlock, margin: str) -> Iterator[_Line]:
+    yield _Line(Text(f"? {block.title}", "bold magenta"), margin)
+    inner = margin + _INDENT
+    if block.description:
+        yield _Line(Text(block.description), inner)
+    if block.command is not None:
+        yield from _command(block.command, block.cwd, inner)
+    for option in block.options:
+        kind = option.kind.replace("_", " ")
+        yield _Line(Text.assemble("• ", option.name, (f"  ({kind})", "dim")), inner)
+
+
+def _plan(block: PlanBlock) -> Iterator[_Line]:
+    yield _Line(Text("Plan", "bold"))
+    for step in block.steps:
+        mark = Text(f"{step.mark} ", STATUS_STYLES[step.status])
+        yield _Line(mark.append(step.text, "dim" if step.status == "cancelled" else ""), _INDENT)
+    if block.text:
+        yield _Line(Text(block.text.rstrip("\n")), _INDENT)
+
+
+def _footer(block: FooterBlock) -> Iterator[_Line]:
+    if block.title:
+        yield _Line(Text(block.title, "bold"))
+    facts = [f"{setting.name}: {setting.value}" for setting in block.settings]
+    if block.usage:
+        facts.append(block.usage)
+    facts.append(block.state)
+    if block.cancelling:
+        facts.append("cancelling")
+    yield _Line(Text(" · ".join(facts), "dim"))
+
+
+# ---- what stands in them -------------------------------------------------------------------
+
+
+def _items(items: Iterable[Item], margin: str, style: str) -> Iterator[_Line]:
+    for item in items:
+        match item:
+            case TextItem():
+                text = item.text.strip("\n")
+                if text:
+                    yield _Line(Text(text, style), margin)
+            case DescribedItem():
+                yield _Line(Text(item.text, f"{style} cyan"), margin)
+            case DiffItem():
+                yield from (_diff_line(line, margin) for line in item.lines)
+            case TerminalItem():
+                yield from _terminal(item, margin)
+            case _:
+                assert_never(item)
+
+
+def _diff_line(line: DiffLine, margin: str) -> _Line:
+    return _Line(Text(DIFF_SIGNS.get(line.kind, "") + line.text, DIFF_STYLES[line.kind]), margin)
+
+
+def _terminal(item: TerminalItem, margin: str) -> Iterator[_Line]:
+    if item.command:
+        yield from _command(item.command, item.cwd, margin)
+    text = item.text.rstrip()
+    if text:
+        yield _Line(Text(text, "dim"), margin + _INDENT)
+    if not item.received:
+        yield _Line(Text("output not received", "dim italic"), margin)
+    if item.exit:
+        yield _Line(Text(item.exit, "green" if item.succeeded else "red"), margin)
+
+
+def _command(command: str, cwd: str | None, margin: str) -> Iterator[_Line]:
+    yield _Line(Text(f"$ {command}", "bold"), margin)
+    if cwd:
+        yield _Line(Text(f"in {cwd}", "dim"), margin)
