@@ -1,11 +1,11 @@
 """Which lines of a text were changed to get another.
 
 Pure and bounded: the cost grows with the number of lines, whatever they hold.
-A small edit gets the shortest answer there is (Myers); a large one is cut at
-lines that both sides hold exactly once (patience) and walked in limited steps
-between them, so its answer is always right but not always the shortest.
-Lines are any strings, compared whole; what separates them is the caller's
-business.
+A small edit gets the shortest answer, save where a text repeats itself for
+hundreds of lines (Myers); so does a large one that only brings new lines. Any
+other is cut at lines that both sides hold exactly once (patience) and walked in
+limited steps between them: always right, not always the shortest. Lines are any
+strings, compared whole; what separates them is the caller's business.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _among_shared(a: list[str], b: list[str]) -> list[_Run]:
 
 
 def _shared(a: list[str], b: list[str]) -> tuple[list[int], list[int]]:
-    """Where the lines are that the other side has too; the rest is in no run, and is not looked at."""
+    """Where the lines are that the other side has too: the rest is in no run."""
     in_a, in_b = set(a), set(b)
     return (
         [x for x, line in enumerate(a) if line in in_b],
@@ -176,12 +176,22 @@ def _shared(a: list[str], b: list[str]) -> tuple[list[int], list[int]]:
 def _spread(runs: list[_Run], xs: list[int], ys: list[int]) -> list[_Run]:
     """Runs among selected lines, as runs in the whole: what was adjacent may not be any more."""
     spread: list[_Run] = []
-    for x, y, n in runs:
-        if xs[x + n - 1] - xs[x] == ys[y + n - 1] - ys[y] == n - 1:
+    for x, y, length in runs:
+        end = x + length
+        while x < end:
+            n = _adjacent(xs, x, ys, y, end - x)
             spread.append(_Run(xs[x], ys[y], n))
-        else:
-            spread += [_Run(xs[x + at], ys[y + at], 1) for at in range(n)]
+            x, y = x + n, y + n
     return spread
+
+
+def _adjacent(xs: list[int], x: int, ys: list[int], y: int, limit: int) -> int:
+    """How many of the places from `xs[x]` and `ys[y]` on lie side by side, on both sides."""
+
+    def apart(n: int) -> bool:
+        return xs[x + n] - xs[x] > n or ys[y + n] - ys[y] > n
+
+    return limit if not apart(limit - 1) else bisect_left(range(limit), True, key=apart)
 
 
 def _between_anchors(a: list[str], b: list[str]) -> list[_Run]:

@@ -515,7 +515,7 @@ def _upgrade_question(
         v2.ElicitationSchema,
         losses,
         path,
-        type=form.type or "object",
+        type="object" if form.type is UNSET else form.type,
         properties=form.properties or {},
     )
     return _recast(params, v2.ElicitationForm, losses, requested_schema=schema)

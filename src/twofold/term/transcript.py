@@ -5,8 +5,9 @@ every line as long as it is. What peers wrote is never taken for markup or escap
 """
 
 from collections.abc import Iterable, Iterator
-from typing import assert_never
+from typing import NamedTuple, TypeAlias, assert_never
 
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.text import Text
@@ -59,6 +60,17 @@ _BATCH = 200
 _INDENT = "  "
 
 
+Style: TypeAlias = str
+
+
+class _Line(NamedTuple):
+    """Styled text behind a margin, on a line or several; prose is wrapped between words."""
+
+    parts: tuple[tuple[str, Style], ...]
+    margin: str
+    prose: bool
+
+
 def render(session: Session, console: Console) -> None:
     """Print the session as it is now."""
     printer = _Printer(console)
@@ -67,40 +79,30 @@ def render(session: Session, console: Console) -> None:
     printer.flush()
 
 
-class _Line:
-    """Some text under a margin; what is wrapped stays behind the same margin."""
-
-    __slots__ = ("margin", "text")
-
-    def __init__(self, text: Text, margin: str = "") -> None:
-        self.text = text
-        self.margin = margin
-
-
 class _Printer:
     """Puts blocks on a console, a blank line between any two."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._wraps = console.is_terminal
-        encoding = console.encoding.lower().replace("-", "")
-        self._encoding = None if encoding.startswith("utf") else console.encoding
+        utf = console.encoding.lower().startswith("utf")
+        self._encoding = None if utf else console.encoding
         self._segments: list[Segment] = []
         self._waiting = 0
-        self._blank = False  # whether something stands above the next block
+        self._above = False  # whether something stands above the next block
 
     def add(self, lines: list[_Line]) -> None:
         """Print a block, sooner or later; one without lines leaves no trace."""
         if not lines:
             return
-        if self._blank:
+        if self._above:
             self._segments.append(Segment("\n"))
-        self._blank = True
+        self._above = True
         for line in lines:
-            for part in self._parts(line):
-                if line.margin and part:
-                    self._segments.append(Segment(line.margin))
-                self._segments += part.render(self._console, end="\n")
+            rows = self._styled(line) if self._console.is_terminal else self._plain(line)
+            for row in rows:
+                if row:
+                    self._segments += (Segment(line.margin), *row)
+                self._segments.append(Segment("\n"))
         self._waiting += 1
         if self._waiting >= _BATCH:
             self.flush()
@@ -112,14 +114,26 @@ class _Printer:
         self._console.print(Segments(self._segments), end="", soft_wrap=True)
         self._segments, self._waiting = [], 0
 
-    def _parts(self, line: _Line) -> Iterable[Text]:
-        if not self._wraps:
-            return line.text.split("\n", allow_blank=True)
+    def _plain(self, line: _Line) -> Iterator[list[Segment]]:
+        for row in "".join([text for text, _ in line.parts]).split("\n"):
+            yield [Segment(row)] if row else []
+
+    def _styled(self, line: _Line) -> Iterator[list[Segment]]:
         width = max(20, self._console.width - len(line.margin))
-        parts = line.text.wrap(self._console, width, overflow="fold")
-        for part in parts:
-            part.rstrip()
-        return parts
+        if len(line.parts) > 1:
+            for part in Text.assemble(*line.parts).wrap(self._console, width, overflow="fold"):
+                yield list(part.render(self._console))
+            return
+        ((text, style_name),) = line.parts
+        style = self._console.get_style(style_name)
+        for row in text.expandtabs().split("\n"):
+            if cell_len(row) <= width:
+                yield [Segment(row, style)] if row else []
+            elif line.prose:
+                for part in Text(row).wrap(self._console, width, overflow="fold"):
+                    yield [Segment(part.plain, style)]
+            else:  # code and output are cut where they leave the screen
+                yield from ([Segment(part, style)] for part in chop_cells(row, width))
 
     def _encodable(self, segment: Segment) -> Segment:
         """The segment as far as the console's encoding knows its characters."""
@@ -143,22 +157,22 @@ def _lines(block: Block) -> Iterator[_Line]:
             yield from _plan(block)
         case NoticeBlock():
             style = NOTICE_STYLES.get(block.severity, "cyan")
-            yield _Line(Text(f"! {block.severity}: {block.title}", style))
+            yield _text((f"! {block.severity}: {block.title}", style))
             if block.description:
-                yield _Line(Text(block.description), _INDENT)
+                yield _text((block.description), _INDENT)
         case CompactionBlock():
-            yield _Line(Text(f"context compaction: {block.status.replace('_', ' ')}", "cyan"))
+            yield _text((f"context compaction: {block.status.replace('_', ' ')}", "cyan"))
             if block.error:
-                yield _Line(Text(block.error, "red"), _INDENT)
+                yield _text((block.error, "red"), _INDENT)
             yield from _items(block.items, _INDENT, "dim")
         case SubagentBlock():
             state = f" ({block.state})" if block.state else ""
-            yield _Line(Text(f"subagent: {block.title}{state}", "cyan"))
+            yield _text((f"subagent: {block.title}{state}", "cyan"))
             if block.description:
-                yield _Line(Text(block.description, "dim"), _INDENT)
+                yield _text((block.description, "dim"), _INDENT)
         case UnknownBlock():
             times = f" × {block.count}" if block.count > 1 else ""
-            yield _Line(Text(f"[unknown update: {block.name}]{times}", "dim"))
+            yield _text((f"[unknown update: {block.name}]{times}", "dim"))
         case FooterBlock():
             yield from _footer(block)
         case _:
@@ -171,7 +185,7 @@ _MESSAGE_MARGINS = {"user": "> ", "agent": "", "thought": _INDENT, "session": _I
 
 def _message(block: MessageBlock) -> Iterator[_Line]:
     if block.role == "session":
-        yield _Line(Text(f"message from session {block.sender or 'unknown'}:", "cyan"))
+        yield _text((f"message from session {block.sender or 'unknown'}:", "cyan"))
     yield from _items(block.items, _MESSAGE_MARGINS[block.role], _MESSAGE_STYLES[block.role])
 
 
@@ -181,44 +195,46 @@ def _tool_call(block: ToolCallBlock) -> Iterator[_Line]:
     yield _Line(
         Text.assemble((block.glyph, style), " ", (block.title, "bold"), (f"  ({facts})", style))
     )
+    named = [line.text for item in block.items if isinstance(item, DiffItem) for line in item.lines]
     for location in block.locations:
-        yield _Line(Text(location, "blue"), _INDENT)
+        # a diff names its file itself
+        if location.path not in named and f"{location.path} (new file)" not in named:
+            yield _text((str(location), "blue"), _INDENT)
     yield from _items(block.items, _INDENT, "")
     for permission in block.permissions:
         yield from _permission(permission, _INDENT)
 
 
 def _permission(block: PermissionBlock, margin: str) -> Iterator[_Line]:
-    yield _Line(Text(f"? {block.title}", "bold magenta"), margin)
+    yield _text((f"? {block.title}", "bold magenta"), margin)
     inner = margin + _INDENT
     if block.description:
-        yield _Line(Text(block.description), inner)
+        yield _text((block.description), inner)
     if block.command is not None:
         yield from _command(block.command, block.cwd, inner)
     for option in block.options:
         kind = option.kind.replace("_", " ")
-        yield _Line(Text.assemble("• ", option.name, (f"  ({kind})", "dim")), inner)
+        yield _spans(("• ", option.name, (f"  ({kind})", "dim")), inner)
 
 
 def _plan(block: PlanBlock) -> Iterator[_Line]:
-    yield _Line(Text("Plan", "bold"))
+    yield _text(("Plan", "bold"))
     for step in block.steps:
-        mark = Text(f"{step.mark} ", STATUS_STYLES[step.status])
-        yield _Line(mark.append(step.text, "dim" if step.status == "cancelled" else ""), _INDENT)
+        yield _spans(((step.mark, STATUS_STYLES[step.status]), " ", step.text), _INDENT)
     if block.text:
-        yield _Line(Text(block.text.rstrip("\n")), _INDENT)
+        yield _text((block.text.rstrip("\n")), _INDENT)
 
 
 def _footer(block: FooterBlock) -> Iterator[_Line]:
     if block.title:
-        yield _Line(Text(block.title, "bold"))
+        yield _text((block.title, "bold"))
     facts = [f"{setting.name}: {setting.value}" for setting in block.settings]
     if block.usage:
         facts.append(block.usage)
     facts.append(block.state)
     if block.cancelling:
         facts.append("cancelling")
-    yield _Line(Text(" · ".join(facts), "dim"))
+    yield _text((" · ".join(facts), "dim"))
 
 
 # ---- what stands in them -------------------------------------------------------------------
@@ -230,9 +246,9 @@ def _items(items: Iterable[Item], margin: str, style: str) -> Iterator[_Line]:
             case TextItem():
                 text = item.text.strip("\n")
                 if text:
-                    yield _Line(Text(text, style), margin)
+                    yield _text((text, style), margin)
             case DescribedItem():
-                yield _Line(Text(item.text, f"{style} cyan"), margin)
+                yield _text((item.text, f"{style} cyan"), margin)
             case DiffItem():
                 yield from (_diff_line(line, margin) for line in item.lines)
             case TerminalItem():
@@ -242,7 +258,8 @@ def _items(items: Iterable[Item], margin: str, style: str) -> Iterator[_Line]:
 
 
 def _diff_line(line: DiffLine, margin: str) -> _Line:
-    return _Line(Text(DIFF_SIGNS.get(line.kind, "") + line.text, DIFF_STYLES[line.kind]), margin)
+    text = Text(DIFF_SIGNS.get(line.kind, "") + line.text, DIFF_STYLES[line.kind])
+    return _Line(text, margin, prose=False)
 
 
 def _terminal(item: TerminalItem, margin: str) -> Iterator[_Line]:
@@ -250,14 +267,14 @@ def _terminal(item: TerminalItem, margin: str) -> Iterator[_Line]:
         yield from _command(item.command, item.cwd, margin)
     text = item.text.rstrip()
     if text:
-        yield _Line(Text(text, "dim"), margin + _INDENT)
+        yield _text((text, "dim"), margin + _INDENT, prose=False)
     if not item.received:
-        yield _Line(Text("output not received", "dim italic"), margin)
+        yield _text(("output not received", "dim italic"), margin)
     if item.exit:
-        yield _Line(Text(item.exit, "green" if item.succeeded else "red"), margin)
+        yield _text((item.exit, "green" if item.succeeded else "red"), margin)
 
 
 def _command(command: str, cwd: str | None, margin: str) -> Iterator[_Line]:
-    yield _Line(Text(f"$ {command}", "bold"), margin)
+    yield _text((f"$ {command}", "bold"), margin)
     if cwd:
-        yield _Line(Text(f"in {cwd}", "dim"), margin)
+        yield _text((f"in {cwd}", "dim"), margin)

@@ -83,13 +83,24 @@ class PermissionBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class Location:
+    """Where in the files a tool works."""
+
+    path: str
+    line: int | None
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCallBlock:
     glyph: str
     status: str
     """What it shows as: a status of the protocol, `waiting` for a permission or `cancelling`."""
     kind: str
     title: str
-    locations: tuple[str, ...]
+    locations: tuple[Location, ...]
     items: tuple[Item, ...]
     permissions: tuple[PermissionBlock, ...]
 

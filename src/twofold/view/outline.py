@@ -17,6 +17,7 @@ from twofold.view.blocks import (
     DiffItem,
     FooterBlock,
     Item,
+    Location,
     MessageBlock,
     NoticeBlock,
     PermissionBlock,
@@ -164,9 +165,8 @@ class _Look:
 # ---- tool calls ----------------------------------------------------------------------------
 
 
-def _location(location: v2.ToolCallLocation) -> str:
-    path = one_line(location.path)
-    return f"{path}:{location.line}" if location.line else path
+def _location(location: v2.ToolCallLocation) -> Location:
+    return Location(one_line(location.path), location.line or None)
 
 
 def _raw_items(call: ToolCall) -> Iterator[TextItem]:

@@ -20,8 +20,9 @@ LONGEST_LINE: Final = 1 << 16
 
 _PLAIN = r"[^\0-\x08\x0a-\x1f\x7f-\x9f]"
 _RUN = re.compile(f"{_PLAIN}++")
-# The usual case, taken in one go: whole lines that hold nothing special.
-_LINES = re.compile(rf"(?:{_PLAIN}{{0,{LONGEST_LINE - 1}}}+\r?\n)++")
+# The usual case, taken in one go: whole lines that hold nothing special but colours.
+_COLOUR = re.compile(r"\x1b\[[0-9:;]{0,64}+m")
+_LINES = re.compile(rf"(?:(?:{_PLAIN}++|{_COLOUR.pattern})*+\r?\n)++")
 _ESCAPE = re.compile(
     r"(?:\x1b\[|\x9b)(?P<args>[0-?]{0,64}+)[ -/]{0,4}+(?P<csi>[@-~])?"
     r"|(?P<osc>\x1b\]|\x9d)"
@@ -64,8 +65,10 @@ class TerminalText:
     def _in_text(self, text: str, at: int) -> int:
         """Take in what stands at `at`, and tell where the next thing stands."""
         if not self._line and not self._column and (lines := _LINES.match(text, at)):
-            self._done.append(sanitize(lines[0]))
-            return lines.end()
+            plain = _COLOUR.sub("", lines[0])
+            if len(plain) < LONGEST_LINE or max(map(len, plain.split("\n"))) < LONGEST_LINE:
+                self._done.append(sanitize(plain))
+                return lines.end()
         if run := _RUN.match(text, at):
             self._write(run[0])
             return run.end()

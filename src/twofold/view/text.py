@@ -8,33 +8,34 @@ text, whatever it holds.
 
 import re
 
-# Characters that take no room, or look like a blank, and so hide what is really there. Joiners
-# and variation selectors are not among them: scripts and emoji need those, see `_LOOSE`.
+# Characters that take no room, or look like a blank, and so hide what is really there.
 _HIDDEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_CONTROL = "\0-\x1f\x7f-\x9f"
+_CONTROL = "\0-\x08\x0b-\x1f\x7f-\x9f"
 _SURROGATE = "\ud800-\udfff"  # JSON can say half a pair, no encoding can
+# These hide too, but scripts and emoji need them between visible characters, or after one.
 _JOINER = "\u200c\u200d"
 _SELECTOR = "\ufe00-\ufe0f"
 _VISIBLE = f"[^\0-\x9f{_HIDDEN}{_SURROGATE}{_JOINER}]"
 
-_SEQUENCE = (
-    r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]"  # CSI: colours, the cursor
-    # OSC, DCS, SOS, PM, APC: titles, links, images; up to BEL or ST
-    rf"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^{_CONTROL}]*+(?:\x07|\x1b\\|\x9c)"
-    r"|\x1b[ -/]++[0-~]"  # the choice of a character set
-)
-# A joiner with nothing beyond ASCII to join, a selector after a selector.
-_LOOSE = (
-    rf"(?<!{_VISIBLE})[{_JOINER}]|[{_JOINER}](?!(?![{_SELECTOR}]){_VISIBLE})"
-    rf"|(?<=[{_SELECTOR}])[{_SELECTOR}]"
-)
+# The pattern starts with one class of characters, which the search passes over at full speed.
 _UNSAFE = re.compile(
-    rf"(?P<dropped>{_SEQUENCE}|\r(?=\n))"
-    r"|(?P<named>[\0-\x08\x0b-\x1f\x7f])"
-    rf"|(?P<replaced>(?:[\x80-\x9f{_HIDDEN}{_SURROGATE}]|{_LOOSE})+)"
+    f"[{_CONTROL}{_HIDDEN}{_SURROGATE}{_JOINER}{_SELECTOR}]"
+    r"(?:(?P<dropped>"
+    # CSI: colours, the cursor
+    r"(?:(?<=\x1b)\[|(?<=\x9b))[0-?]*+[ -/]*+[@-~]"
+    # OSC, DCS, SOS, PM, APC: titles, links, images; up to BEL or ST
+    r"|(?:(?<=\x1b)[\]PX^_]|(?<=[\x90\x98\x9d-\x9f]))[^\0-\x1f\x7f-\x9f]*+(?:\x07|\x1b\\|\x9c)"
+    # the choice of a character set
+    r"|(?<=\x1b)[ -/]++[0-~]"
+    r"|(?<=\r)(?=\n)"
+    r")|(?P<kept>"
+    rf"(?<={_VISIBLE}[{_JOINER}])(?![{_SELECTOR}])(?={_VISIBLE})"
+    rf"|(?<=[{_SELECTOR}])(?<![{_SELECTOR}{_JOINER}].)"
+    r"))?",
+    re.DOTALL,
 )
 _BLANKS = re.compile(r"[\n\t]+")
 
@@ -54,9 +55,9 @@ def one_line(text: str) -> str:
 
 
 def _seen(match: re.Match[str]) -> str:
-    if match.lastgroup == "dropped":
-        return ""
-    if match.lastgroup == "named":
-        code = ord(match[0])
-        return "\u2421" if code == 0x7F else chr(0x2400 + code)
-    return "\ufffd"
+    if match.lastgroup is not None:
+        return "" if match.lastgroup == "dropped" else match[0]
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)  # its picture
+    return "\u2421" if code == 0x7F else "\ufffd"

@@ -1,0 +1,108 @@
+"""The examples in the documents run, and print what the documents say."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+import twofold
+from twofold.cli.commands import commands
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    page: str
+    line: int
+    language: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    source = page.read_text(encoding="utf-8")
+    return [
+        Block(page.name, source.count("\n", 0, match.start()) + 1, match[1], match[2])
+        for match in _BLOCK.finditer(source)
+    ]
+
+
+def python_examples() -> list[tuple[Block, Block]]:
+    """Each Python block with the block of its output after it."""
+    found = []
+    for page in PAGES:
+        on_page = blocks(page)
+        for block, after in zip(on_page, on_page[1:], strict=False):
+            if block.language == "python":
+                found.append((block, after))
+    return found
+
+
+def consoles() -> list[Block]:
+    return [block for page in PAGES for block in blocks(page) if block.language == "console"]
+
+
+def name(example: Any) -> str:
+    block = example[0] if not isinstance(example, Block) else example
+    return f"{block.page}:{block.line}"
+
+
+@pytest.mark.parametrize("example", python_examples(), ids=name)
+def test_a_python_example_prints_what_the_page_says(
+    example: tuple[Block, Block], tmp_path: Path
+) -> None:
+    code, expected = example
+    assert expected.language == "", "an example is followed by what it prints"
+    script = tmp_path / "example.py"
+    script.write_text(code.text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        capture_output=True,
+        encoding="utf-8",
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stdout == expected.text
+
+
+@pytest.mark.parametrize("block", consoles(), ids=name)
+def test_a_console_example_prints_what_the_page_says(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for step in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, expected = step.partition("\n")
+        words = shlex.split(command)
+        if words[0] == "cat":  # shows a file that the steps after it use
+            Path(words[1]).write_text(expected, encoding="utf-8")
+            continue
+        assert words[0] == "twofold"
+        result = CliRunner().invoke(commands, words[1:], catch_exceptions=False)
+        assert result.output == expected
+
+
+def test_every_page_is_linked_from_the_readme_or_another_page() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for page in PAGES[1:]:
+        assert f"{page.name})" in text
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+?\.md)(?:#[^)]*)?\)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_public_names_are_there_and_documented() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for public in twofold.__all__:
+        assert hasattr(twofold, public)
+        if not public.startswith("__"):
+            assert f"`{public}" in text or f"twofold.{public}" in text, public
