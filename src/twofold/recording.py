@@ -102,6 +102,7 @@ def _method_of(params: dict[str, Any]) -> str | None:
 class _Asked(Struct):
     method: str
     params: Any
+    speaks_v1: bool
     before: Session | None = None
     """The session before a replay was asked for, should it be refused."""
 
@@ -170,11 +171,11 @@ class Recording:
 
     def _request(self, request: Request, sender: Handler | None) -> None:
         params = self._params(request.method, request.params)
-        asked = _Asked(request.method, params)
+        asked = _Asked(request.method, params, self._speaks_v1)
         handler: dict[Handler | None, Handler] = {"agent": "client", "client": "agent"}
         self._pending.ask(request, asked, handler.get(sender))
         match params:
-            case v1.PromptRequest() if self._speaks_v1:
+            case v1.PromptRequest():
                 self._apply(
                     params.session_id, self._upgrader(params.session_id).prompt(params.prompt)
                 )
@@ -231,8 +232,8 @@ class Recording:
         if asked is None or asked.method == "initialize":
             self._detector.initialized(response.result)
             return
-        known = (v1 if self._speaks_v1 else v2).METHODS.get(asked.method)
-        if known is None or known.result is None:
+        known = (v1 if asked.speaks_v1 else v2).METHODS.get(asked.method)
+        if known is None or known.result is None or asked.params is None:
             return
         try:
             result = self._read(response.result, known.result)
@@ -296,7 +297,7 @@ class Recording:
         session_id = getattr(asked.params, "session_id", "")
         if asked.before is not None:
             self.sessions[session_id] = asked.before
-        if isinstance(asked.params, v1.PromptRequest) and self._speaks_v1:
+        if isinstance(asked.params, v1.PromptRequest):
             idle = v2.StateUpdate("idle", "error", as_error(failure.error))
             self._apply(session_id, [idle])
         elif asked.method == "session/request_permission" and failure.id is not None:

@@ -330,6 +330,7 @@ def patched_meta(current: Meta | None, patch: Meta | None | UnsetType, draft: Dr
 def _keep_unknown(kept: dict[str, Any], update: Wire) -> None:
     if isinstance(update.unknown, Extras):
         kept.update(update.unknown.fields)
+        kept.pop("sessionUpdate", None)  # some permission requests carry a whole update
 
 
 def _merged(old: W, patch: W, draft: Draft) -> W:

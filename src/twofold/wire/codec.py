@@ -61,7 +61,7 @@ def read(value: Any, shape: Any, faults: list[Fault] | None = None) -> Any:
     """Read parsed JSON (dicts, lists, strings …) as `shape`."""
     try:
         return msgspec.convert(value, shape)
-    except (msgspec.ValidationError, RecursionError):
+    except (msgspec.ValidationError, UnicodeError, RecursionError):
         return _reader(shape)(value, "", [] if faults is None else faults)
 
 
@@ -162,7 +162,7 @@ def _leaf_reader(shape: Any) -> Reader:
             value = int(value)  # 1.0 is an integer in JSON
         try:
             return msgspec.convert(value, shape)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeError) as error:
             raise Malformed(path, str(error)) from None
 
     return read_leaf

@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from msgspec import Meta as Limit
-
 from twofold.wire.base import (
     UNSET,
     Items,
@@ -56,7 +54,7 @@ class ResourceLink(Wire, tag_field="type", tag="resource_link"):
     description: Maybe[str] = UNSET
     icons: Maybe[Items[Icon]] = UNSET  # v2 only; a v1 peer passes it over
     mime_type: Maybe[str] = UNSET
-    size: Maybe[Annotated[int, Limit(ge=0)]] = UNSET
+    size: Maybe[int] = UNSET  # v1 has an int64 here, v2 a uint64
     annotations: Maybe[Annotations] = UNSET
 
 

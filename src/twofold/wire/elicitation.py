@@ -19,6 +19,7 @@ from twofold.wire.base import (
 )
 from twofold.wire.shared import Capability, UInt, UInt32
 
+ElicitationSchemaType: TypeAlias = Annotated[str, Known("object")]
 StringFormat: TypeAlias = Annotated[str, Known("email", "uri", "date", "date-time")]
 
 

@@ -4,14 +4,10 @@ The schema of version 1 is closed, and strict peers fail on what they do not kno
 is as open as reading version 2: an unknown variant, kind or status is kept.
 """
 
-from twofold.wire.elicitation import CreateElicitationResponse
+from twofold.wire.content import *
+from twofold.wire.elicitation import *
 from twofold.wire.methods import Method
-from twofold.wire.shared import (
-    CancelRequestNotification,
-    CompleteElicitationNotification,
-    Empty,
-    SessionParams,
-)
+from twofold.wire.shared import *
 from twofold.wire.v1.requests import *
 from twofold.wire.v1.updates import *
 

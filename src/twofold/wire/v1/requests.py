@@ -24,6 +24,7 @@ from twofold.wire.content import (
 from twofold.wire.elicitation import (
     ElicitationCapabilities,
     ElicitationPropertySchema,
+    ElicitationSchemaType,
     ElicitationScope,
     ElicitationUrl,
     UnknownElicitation,
@@ -128,7 +129,7 @@ class TerminalOutputResponse(Wire):
 
 
 class ElicitationSchema(Wire):
-    type: Omittable[str] = UNSET
+    type: Omittable[ElicitationSchemaType] = UNSET
     properties: StrictOmittable[dict[str, ElicitationPropertySchema]] = UNSET
     title: Maybe[str] = UNSET
     required: StrictMaybe[list[str]] = UNSET
@@ -356,7 +357,7 @@ class SetSessionConfigOptionRequest(Wire):
     session_id: str
     config_id: str
     value: Annotated[str | bool, STRICT]
-    type: StrictOmittable[str] = UNSET
+    type: StrictOmittable[Annotated[str, Known("boolean")]] = UNSET
 
 
 class SetSessionConfigOptionResponse(Wire):

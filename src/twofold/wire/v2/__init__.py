@@ -4,14 +4,10 @@ Only what version 1 says differently. Shapes of earlier drafts carry the month i
 are read and written back as they came, and `convert.drafts` lifts them to the newest.
 """
 
-from twofold.wire.elicitation import CreateElicitationResponse
+from twofold.wire.content import *
+from twofold.wire.elicitation import *
 from twofold.wire.methods import Method
-from twofold.wire.shared import (
-    CancelRequestNotification,
-    CompleteElicitationNotification,
-    Empty,
-    SessionParams,
-)
+from twofold.wire.shared import *
 from twofold.wire.v2.requests import *
 from twofold.wire.v2.tools import *
 from twofold.wire.v2.updates import *

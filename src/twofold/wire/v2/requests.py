@@ -22,6 +22,7 @@ from twofold.wire.content import (
 from twofold.wire.elicitation import (
     ElicitationCapabilities,
     ElicitationPropertySchema,
+    ElicitationSchemaType,
     ElicitationScope,
     ElicitationUrl,
     UnknownElicitation,
@@ -101,7 +102,7 @@ class RequestPermissionResponse(Wire):
 
 
 class ElicitationSchema(Wire):
-    type: str
+    type: ElicitationSchemaType
     properties: dict[str, ElicitationPropertySchema]
     title: Maybe[str] = UNSET
     required: StrictMaybe[list[str]] = UNSET

@@ -118,7 +118,7 @@ else:
 
 class ToolCallLocation(Wire):
     path: str
-    line: Maybe[Annotated[int, Limit(ge=1)]] = UNSET
+    line: Maybe[Annotated[int, Limit(ge=1, le=0xFFFF_FFFF)]] = UNSET
 
 
 class ToolCallCapabilities(Wire):

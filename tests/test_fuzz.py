@@ -1,0 +1,155 @@
+"""Random damage to real messages: nothing but the declared errors ever comes out.
+
+Runs for a few seconds, a minute in CI; `TWOFOLD_FUZZ_SECONDS` says otherwise. A failure prints the
+seed of the round that found it.
+"""
+
+import json
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from twofold.convert.conversation import Conversation
+from twofold.convert.downgrader import Downgrader
+from twofold.convert.losses import Losses
+from twofold.convert.upgrader import Upgrader
+from twofold.errors import TwofoldError
+from twofold.recording import Recording, read_line
+from twofold.session import Draft, Session, snapshot
+from twofold.wire import codec, guide, v1, v2
+
+ROOT = Path(__file__).resolve().parents[1]
+SECONDS = float(os.environ.get("TWOFOLD_FUZZ_SECONDS", "60" if os.environ.get("CI") else "5"))
+JUNK: list[Any] = [
+    *(None, True, False, 0, -1, 1.5, 1e300, 2**80, "", "\ud800", "\x1b[31m", "null", [], {}),
+    *([None], [[]], {"type": "?"}, {"type": "text"}, {"sessionUpdate": "?"}, {"?": 1}, "a" * 300),
+]
+KEYS = ["type", "sessionUpdate", "content", "messageId", "toolCallId", "status", "_meta", "?", "x"]
+
+
+def corpus() -> list[Any]:
+    """Messages to damage: the sample of the project, and the data beside it where it is."""
+    files = [ROOT / "samples" / "showcase.jsonl"]
+    files += sorted(ROOT.parent.glob("shared/transcripts/*.jsonl"))
+    files += sorted(ROOT.parent.glob("shared/examples/*.jsonl"))
+    found = []
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            found.append(record.get("message", record.get("json", record)))
+    return found
+
+
+def damaged(value: Any, chance: random.Random) -> Any:
+    """`value` with something changed somewhere."""
+    if isinstance(value, dict) and value and chance.random() < 0.85:
+        key = chance.choice(list(value))
+        match chance.randrange(8):
+            case 0:
+                return {name: item for name, item in value.items() if name != key}
+            case 1:
+                return {**value, chance.choice(KEYS): chance.choice(JUNK)}
+            case _:
+                return {**value, key: damaged(value[key], chance)}
+    if isinstance(value, list) and value and chance.random() < 0.85:
+        index = chance.randrange(len(value))
+        changed = damaged(value[index], chance)
+        return [*value[:index], changed, *value[index + chance.randrange(2) :]]
+    return chance.choice(JUNK)
+
+
+def updates_in(message: Any) -> list[Any]:
+    if isinstance(message, dict):
+        params = message.get("params")
+        if isinstance(params, dict) and "update" in params:
+            return [params["update"]]
+        if "sessionUpdate" in message:
+            return [message]
+    return []
+
+
+class Targets:
+    """Everything that takes what a peer sends."""
+
+    def __init__(self) -> None:
+        self.sessions = [Session("s", draft) for draft in Draft]
+        self.upgrader = Upgrader(own_terminals=True)
+        self.downgrader = Downgrader()
+        self.conversations = [Conversation("1", Losses()), Conversation("2", Losses(strict=True))]
+        self.recording = Recording()
+
+    def feed(self, value: Any) -> None:
+        data = json.dumps(value).encode()
+        for update in updates_in(value):
+            self.update(json.dumps(update).encode())
+        for shape in (v1.METHODS["session/prompt"].params, v2.METHODS["initialize"].result):
+            attempt(lambda shape=shape: codec.encode(codec.decode(data, shape)))
+        attempt(lambda: codec.decode_update_line_v1(data))
+        attempt(lambda: codec.decode_update_line_v2(data))
+        attempt(lambda: self.lines(data))
+
+    def update(self, data: bytes) -> None:
+        attempt(lambda: codec.encode(codec.decode(data, guide.SessionUpdate)))
+        attempt(lambda: self.upgrader.update(codec.decode_update_v1(data)))
+        attempt(lambda: self.downgrader.update(codec.decode_update_v2(data)))
+        for session in self.sessions:
+            attempt(lambda session=session: session.apply(codec.decode_update_v2(data)))
+
+    def lines(self, data: bytes) -> None:
+        for line in read_line(data):
+            attempt(lambda line=line: self.recording.take(line))
+            if line.message is not None:
+                for conversation in self.conversations:
+                    message = line.message
+                    attempt(lambda conversation=conversation: conversation.message(message))
+
+    def check(self) -> None:
+        """However damaged the input was, the state is whole."""
+        for session in [*self.sessions, *self.recording.sessions.values()]:
+            again = Session(session.session_id, session.draft)
+            for update in snapshot(session):
+                again.apply(codec.decode_update_v2(codec.encode(update)))
+            again.permissions, again.cancelling = session.permissions, session.cancelling
+            assert again == session
+
+
+def attempt(action: Any) -> None:
+    try:
+        action()
+    except TwofoldError:
+        pass
+
+
+def test_damaged_messages_cause_nothing_but_declared_errors() -> None:
+    messages = corpus()
+    end = time.monotonic() + SECONDS
+    seed = rounds = 0
+    while time.monotonic() < end:
+        chance = random.Random(seed)
+        targets = Targets()
+        try:
+            for _ in range(60):
+                targets.feed(damaged(chance.choice(messages), chance))
+            targets.check()
+        except Exception as error:
+            import traceback; traceback.print_exc(); pytest.fail(f"round {seed}: {error!r}")
+        seed += 1
+        rounds += 60
+    assert rounds >= 60
+
+
+def test_damaged_bytes_cause_nothing_but_declared_errors() -> None:
+    messages = corpus()
+    for seed in range(2000):
+        chance = random.Random(seed)
+        data = bytearray(json.dumps(chance.choice(messages)).encode())
+        for _ in range(chance.randrange(1, 4)):
+            at = chance.randrange(len(data))
+            data[at : at + chance.randrange(3)] = chance.randbytes(chance.randrange(3))
+        attempt(lambda data=data: read_line(bytes(data)))
+        for shape in (v1.SessionUpdate, v2.SessionUpdate, guide.SessionUpdate):
+            attempt(lambda data=data, shape=shape: codec.decode(bytes(data), shape))
