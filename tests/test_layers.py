@@ -24,18 +24,20 @@ class Layer(NamedTuple):
     pure: bool = True
 
 
-PURE = frozenset({"errors", "wire", "rpc", "convert", "session", "view"})
+PURE = frozenset({"errors", "text", "wire", "rpc", "convert", "session", "view", "recording"})
 BELOW = PURE | {"runtime"}
 TOP = BELOW | {"bridge", "term", "demo", "cli", "__init__"}
 SCREEN = frozenset({"msgspec", "click", "rich"})
 
 LAYERS = {
     "errors": Layer(frozenset(), outside=frozenset()),
+    "text": Layer(frozenset(), outside=frozenset()),
     "wire": Layer(frozenset({"errors"})),
     "rpc": Layer(frozenset({"errors"})),
-    "convert": Layer(frozenset({"errors", "wire"})),
+    "convert": Layer(frozenset({"errors", "wire", "rpc", "text"})),
     "session": Layer(frozenset({"errors", "wire"})),
-    "view": Layer(frozenset({"errors", "wire", "session"})),
+    "view": Layer(frozenset({"errors", "wire", "session", "text"})),
+    "recording": Layer(frozenset({"errors", "wire", "rpc", "convert", "session"})),
     "runtime": Layer(PURE, pure=False),
     "bridge": Layer(BELOW, pure=False),
     "demo": Layer(TOP, pure=False),

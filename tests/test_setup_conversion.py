@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from msgspec.structs import replace
@@ -102,6 +102,7 @@ def convertible(version: Version) -> list[tuple[str, str]]:
     ]
 
 
+EXAMPLES = 30  # of each law, for each of the messages below
 ALL = [(version, *each) for version in (1, 2) for each in convertible(version)]
 
 
@@ -136,15 +137,15 @@ OPTIONS_2 = [
 ENV = [{"name": "K", "value": "v"}]
 HTTP = {"type": "http", "name": "h", "url": "https://example.com/mcp", "headers": ENV}
 STDIO = {"name": "s", "command": "/bin/s", "args": ["-x"], "env": ENV}
-ALL_MARKERS = {"list": {}, "resume": {}, "close": {}}
-UNDERSTOOD = {"compaction": {}, "notices": {}, "configOptions": {"boolean": {}}}
+ALL_MARKERS: Json = {"list": {}, "resume": {}, "close": {}}
+UNDERSTOOD: Json = {"compaction": {}, "notices": {}, "configOptions": {"boolean": {}}}
 INFO = {"name": "n", "version": "1", "title": "T"}
 QUESTIONS = {
     "name": {"type": "string", "format": "email", "minLength": 1},
     "many": {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}},
     "other": {"type": "_x", "of": [None]},
 }
-BLOCKS = [
+BLOCKS: list[Json] = [
     {"type": "text", "text": "hi", "annotations": {"audience": ["user"], "priority": 0.5}},
     {"type": "resource_link", "name": "n", "uri": "file:///n"},
 ]
@@ -523,10 +524,7 @@ UPGRADED = {
         [],
     ),
     "nothing about modes and options stays nothing": Case(
-        *(1, "session/resume", "result"),
-        {"modes": None, "configOptions": None},
-        {},
-        [],
+        *(1, "session/resume", "result"), {"modes": None, "configOptions": None}, {}, []
     ),
     "an agent's own mode option rules": Case(
         *(1, "session/new", "result"),
@@ -551,7 +549,9 @@ UPGRADED = {
             "sessionId": "s",
             "configOptions": [
                 {
-                    **{"configId": "mode", **MODE_OPTION, "currentValue": "a"},
+                    "configId": "mode",
+                    **MODE_OPTION,
+                    "currentValue": "a",
                     "options": [{"value": "a", "name": "a"}],
                 }
             ],
@@ -577,13 +577,7 @@ UPGRADED = {
     "setting a mode is setting an option": Case(
         *(1, "session/set_mode", "params"),
         {"sessionId": "s", "modeId": "code", "_meta": {"k": 1}},
-        {
-            "sessionId": "s",
-            "configId": "mode",
-            "type": "id",
-            "value": "code",
-            "_meta": {"k": 1},
-        },
+        {"sessionId": "s", "configId": "mode", "type": "id", "value": "code", "_meta": {"k": 1}},
         [],
     ),
     "a string is an id, whatever its type is called": Case(
@@ -754,7 +748,9 @@ DOWNGRADED = {
             "configOptions": [
                 {"configId": "b", **SWITCH, "category": "mode"},
                 {
-                    **{"configId": "approval", **BARE_SELECT, "category": "mode"},
+                    "configId": "approval",
+                    **BARE_SELECT,
+                    "category": "mode",
                     "options": [
                         {"groupId": "g", "name": "G", "options": CHOICES},
                         {"groupId": "h", "name": "H", "options": [{"value": "c", "name": "C"}]},
@@ -776,7 +772,9 @@ DOWNGRADED = {
             "configOptions": [
                 {"id": "b", **SWITCH, "category": "mode"},
                 {
-                    **{"id": "approval", **BARE_SELECT, "category": "mode"},
+                    "id": "approval",
+                    **BARE_SELECT,
+                    "category": "mode",
                     "options": [
                         {"group": "g", "name": "G", "options": CHOICES},
                         {"group": "h", "name": "H", "options": [{"value": "c", "name": "C"}]},
@@ -1081,6 +1079,7 @@ def _able(value: Json) -> Json:
 
 
 @pytest.mark.parametrize(("version", "method", "part"), ALL)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_whatever_is_read_is_converted_or_refused_and_read_by_the_other_version(
     version: Version, method: str, part: str, data: st.DataObject
@@ -1096,6 +1095,7 @@ def test_whatever_is_read_is_converted_or_refused_and_read_by_the_other_version(
 
 
 @pytest.mark.parametrize(("version", "method", "part"), ALL)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_strict_refuses_exactly_what_is_reported(
     version: Version, method: str, part: str, data: st.DataObject
@@ -1114,6 +1114,7 @@ def test_strict_refuses_exactly_what_is_reported(
 
 
 @pytest.mark.parametrize(("version", "method", "part"), ALL)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_what_reports_no_loss_comes_back(
     version: Version, method: str, part: str, data: st.DataObject
@@ -1196,7 +1197,7 @@ def _setup_1(struct: Any) -> Any:
     options = [upgrade_config_option(option, Losses()) for option in struct.config_options or []]
     if struct.modes and not has_mode_option(options):
         options = [mode_option(struct.modes), *options]
-    listed = UNSET
+    listed: Any = UNSET
     if options or struct.config_options == []:
         listed = [downgrade_config_option(option, Losses()) for option in options]
     return replace(struct, modes=modes_of(options), config_options=listed)
@@ -1217,7 +1218,8 @@ def _schema_1(struct: v1.ElicitationSchema) -> Any:
 
 
 def _command_2(struct: Any) -> Any:
-    return v2.Command(struct.name, struct.description, struct.input, struct.meta, struct.unknown)
+    beside = {"meta": struct.meta, "unknown": struct.unknown}
+    return v2.Command(struct.name, struct.description, struct.input, **beside)
 
 
 def _set_option_1(struct: v1.SetSessionConfigOptionRequest) -> Any:
@@ -1253,6 +1255,7 @@ DEFAULTS: dict[Any, Callable[[Any], Any]] = {
 
 def type_name(schemas: Schemas, version: Version, method: str, part: str) -> str:
     """What the schema calls the params or the result of a method."""
+    name: str
     (name,) = (
         name
         for name, body in schemas[f"v{version}", "stable"]["$defs"].items()
@@ -1261,11 +1264,24 @@ def type_name(schemas: Schemas, version: Version, method: str, part: str) -> str
     return name
 
 
-# Texts that version 1 leaves free: whether they are URIs or patterns is not ours to judge.
-FREE = ('is not a "uri"', 'is not a "regex"')
+# Texts that version 1 leaves free: whether they are URIs or patterns is not judged here.
+FREE = {"uri": "file:///x", "pattern": "^x$"}
+
+
+def bounded(value: Any) -> Any:
+    """JSON whose free texts are what version 2 has them be."""
+    if isinstance(value, list):
+        return [bounded(item) for item in value]
+    if isinstance(value, dict):
+        return {
+            key: FREE[key] if key in FREE and isinstance(item, str) else bounded(item)
+            for key, item in value.items()
+        }
+    return value
 
 
 @pytest.mark.parametrize(("version", "method", "part"), ALL)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_what_is_written_is_valid_for_the_official_schema(
     schemas: Schemas,
@@ -1277,14 +1293,13 @@ def test_what_is_written_is_valid_for_the_official_schema(
     data: st.DataObject,
 ) -> None:
     name = type_name(schemas, version, method, part)
-    message = Message(version, method, part, data.draw(values_of(version, "stable", name)))
+    value = bounded(data.draw(values_of(version, "stable", name)))
     try:
-        there = convert(message, Losses())
+        there = convert(Message(version, method, part, value), Losses())
     except (Malformed, NotConvertible):
         return
     there_name = type_name(schemas, there.version, there.method, part)
-    errors = valid(there.version, "stable", there_name, there.value)
-    assert [error for error in errors if not error.endswith(FREE)] == []
+    assert valid(there.version, "stable", there_name, there.value) == []
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -19,7 +19,7 @@ from twofold.errors import PeerError
 from twofold.recording import Line, Recording, read_line
 from twofold.session import Draft, snapshot
 from twofold.term.transcript import render
-from twofold.view.text import one_line
+from twofold.text.safe import one_line
 from twofold.wire import codec
 from twofold.wire.base import Malformed
 

@@ -30,4 +30,5 @@ def carried(source: Wire, target: type[Wire], losses: Losses, path: str) -> dict
 
 @cache
 def _names(shape: type[Wire]) -> frozenset[str]:
-    return frozenset(info.encode_name for info in fields(shape))
+    tag = shape.__struct_config__.tag_field
+    return frozenset(info.encode_name for info in fields(shape)) | ({tag} if tag else set())

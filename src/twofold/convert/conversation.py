@@ -53,9 +53,14 @@ class _Turn(Struct):
 
 
 class _Asked(Struct):
+    """A request, and what became of it."""
+
     method: str
+    source: str
     params: Any = None
-    refused: bool = False
+    """None until it was converted: an answer to what was not passed on is not passed on."""
+    passed: bool = False
+    """It went out as it came, and so does the answer."""
 
 
 class Conversation:
@@ -179,18 +184,15 @@ class Conversation:
         source = self._detector.of_requests(self._other)
         table = (v1 if source == "1" else v2).METHODS
         method = table.get(message.method)
-        asked = _Asked(message.method)
+        asked = _Asked(message.method, source)
         if isinstance(message, Request):
             self._pending.ask(message, asked, _OTHER.get(sender))
         if method is None or source == self.target == "1":
+            asked.passed = True
             return [Out(message)]
         params = self._read({} if message.params is UNSET else message.params, method.params)
+        name, converted = self._params(message.method, params, source)
         asked.params = params
-        try:
-            name, converted = self._params(message.method, params, source)
-        except Exception:
-            asked.refused = True
-            raise
         told = replace(message, method=name, params=codec.to_json(converted))
         return [Out(told), *self._prompted(message, params, source)]
 
@@ -241,16 +243,20 @@ class Conversation:
             return [Out(message)]
         if asked.method == "initialize":
             self._detector.initialized(message.result)
-        if asked.refused:
-            return []
-        source = self._detector.of_requests(self._other)
-        method = (v1 if source == "1" else v2).METHODS.get(asked.method)
-        if method is None or method.result is None or source == self.target == "1":
+            asked.source = self._detector.of_requests(self._other)
+            asked.passed = asked.source == self.target == "1"
+        if asked.passed:
             return [Out(message)]
+        if asked.params is None and asked.method != "initialize":
+            return []
+        return self._result(message, asked)
+
+    def _result(self, message: Response, asked: _Asked) -> list[Out]:
+        method = (v1 if asked.source == "1" else v2).METHODS[asked.method]
         result = self._read(message.result, method.result)
-        if source == self.target:
+        if asked.source == self.target:
             return [Out(replace(message, result=codec.to_json(result)))]
-        convert = self._result_of_v1 if source == "1" else self._result_of_v2
+        convert = self._result_of_v1 if asked.source == "1" else self._result_of_v2
         return convert(message, asked, result)
 
     def _result_of_v1(self, message: Response, asked: _Asked, result: Any) -> list[Out]:
@@ -294,10 +300,14 @@ class Conversation:
         return [Out(replace(message, result=codec.to_json(converted))), *outs]
 
     def _failed(self, message: Failure, asked: _Asked | None) -> list[Out]:
-        if asked is None or asked.method != "session/prompt" or asked.params is None:
-            return [] if asked is not None and asked.refused else [Out(message)]
+        if asked is None or asked.passed:
+            return [Out(message)]
+        if asked.params is None:
+            return []
+        if asked.method != "session/prompt":
+            return [Out(message)]
         self._turns.pop(asked.params.session_id, None)
-        if self.target == "2" and self._detector.of_requests(self._other) == "1":
+        if self.target == "2" and asked.source == "1":
             error = as_error(message.error)
             idle = v2.StateUpdate("idle", "error", error)
             return [Out(message), self._update(asked.params.session_id, idle)]

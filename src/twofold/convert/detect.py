@@ -36,14 +36,14 @@ def dialects_of(update: dict[str, Any]) -> Dialects:
     """The dialects in which `update` makes sense."""
     if looks_like_guide(update):
         return _GUIDE
-    kind = update.get("sessionUpdate")
+    kind = str(update.get("sessionUpdate"))
     if kind in _CHUNKS:
         return frozenset({"1", "2"}) if isinstance(update.get("messageId"), str) else _V1
     if kind == "config_option_update":
         return _by_option(update.get("configOptions"))
     if kind == "tool_call_update":
         return _by_content(update)
-    return _BY_KIND.get(str(kind), _ANY)
+    return _BY_KIND.get(kind, _ANY)
 
 
 def _by_option(options: Any) -> Dialects:

@@ -3,7 +3,7 @@
 Version 1 is closed: strict peers fail on a variant, kind or status that they do not know, so
 everything is brought into its words and every change of meaning is reported. What version 1 has
 no words for at all is refused, never dropped in silence. What needs a memory (accumulated
-content, what a message already showed, terminals) is in `convert.translator`, which uses the same
+content, what a message already showed, terminals) is in `convert.downgrader`, which uses the same
 functions.
 """
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from twofold.convert.carry import carried
 from twofold.convert.diffs import BadPatch, FilePatch, parse_patch
+from twofold.convert.drafts import lift_july
 from twofold.convert.losses import Losses
 from twofold.convert.setup import downgrade_command, downgrade_config_option, modes_of
 from twofold.convert.upgrade import PLAN_ID, upgrade_diff
@@ -93,11 +94,13 @@ def downgrade_simple(update: v2.SessionUpdate, losses: Losses) -> list[v1.Sessio
         case v2.PlanUpdate():
             return downgrade_plan(update, losses)
         case PlanRemoved():
-            if update.plan_id != PLAN_ID:
-                losses.report("update.planId", "version 1 has one plan, without an id")
+            losses.report("update", "version 1 cannot remove its one plan: it becomes empty")
             return [v1.Plan([])]
         case v2.AvailableCommandsUpdate():
-            commands = [downgrade_command(each, losses) for each in update.available_commands]
+            commands = [
+                downgrade_command(each, losses, f"update.availableCommands[{index}]")
+                for index, each in enumerate(update.available_commands)
+            ]
             return [
                 v1.AvailableCommandsUpdate(
                     [command for command in commands if command is not None],
@@ -109,7 +112,10 @@ def downgrade_simple(update: v2.SessionUpdate, losses: Losses) -> list[v1.Sessio
         case CompactionUpdate():
             summary = update.summary
             if summary:
-                summary = [downgrade_block(each, losses, "update.summary") for each in summary]
+                summary = [
+                    downgrade_block(each, losses, f"update.summary[{index}]")
+                    for index, each in enumerate(summary)
+                ]
             return [replace(update, summary=summary)]
         case CompactionSummaryChunk():
             block = downgrade_block(update.content, losses, "update.content")
@@ -132,10 +138,17 @@ def downgrade_chunk(update: v2.ContentChunk, losses: Losses) -> Any:
     content = update.content
     if not isinstance(content, TextContent) or content.annotations is not UNSET:
         content = downgrade_block(content, losses, "update.content")
+    if not update.message_id:
+        report_no_id(losses)
     shape = CHUNKS[type(update)]
     if update.meta is UNSET and update.unknown is UNSET:
         return shape(content, update.message_id)
     return shape(content, update.message_id, **carried(update, shape, losses, "update"))
+
+
+def report_no_id(losses: Losses) -> None:
+    """A message has an empty id, which a reader of version 1 takes for none."""
+    losses.report("update.messageId", "an empty id is no id in version 1")
 
 
 def representable_content(update: v2.MessagePatch, losses: Losses) -> list[ContentBlock]:
@@ -151,6 +164,8 @@ def representable_content(update: v2.MessagePatch, losses: Losses) -> list[Conte
         losses.report("update._meta", "version 1 has metadata on chunks, not on messages")
     if update.unknown is not UNSET:
         losses.report("update", "version 1 has chunks only: a message has no fields of its own")
+    if not update.message_id:
+        report_no_id(losses)
     return update.content
 
 
@@ -252,9 +267,11 @@ def downgrade_tool_content(
         case Content():
             block = downgrade_block(item.content, losses, f"{path}.content")
             return [item if block is item.content else replace(item, content=block)]
-        case v2.Diff() | v2.JulyDiff():
+        case v2.Diff():
             return downgrade_diff(item, losses, path)
-        case v2.JuneDiff():
+        case v2.JulyDiff():
+            return downgrade_diff(lift_july(item), losses, path)
+        case v2.JuneDiff():  # which is version 1's
             rest = carried(item, v1.Diff, losses, path)
             return [v1.Diff(item.path, item.new_text, item.old_text, **rest)]
         case v2.Terminal():
@@ -271,9 +288,7 @@ def _text(text: str) -> Content:
 # ---- diffs ---------------------------------------------------------------------------------
 
 
-def downgrade_diff(
-    diff: v2.Diff | v2.JulyDiff, losses: Losses, path: str
-) -> list[v1.ToolCallContent]:
+def downgrade_diff(diff: v2.Diff, losses: Losses, path: str) -> list[v1.ToolCallContent]:
     """One version 1 diff per file, from the hunks; a summary where there is no text to show."""
     files = _files(diff)
     if files is None:
@@ -299,12 +314,12 @@ def downgrade_diff(
     return items
 
 
-def _files(diff: v2.Diff | v2.JulyDiff) -> list[FilePatch] | None:
+def _files(diff: v2.Diff) -> list[FilePatch] | None:
     patch = diff.patch
     if not patch or patch.format != "git_patch":
         return None
     try:
-        return parse_patch(patch.text if isinstance(patch, v2.DiffPatch) else patch.diff) or None
+        return parse_patch(patch.text) or None
     except BadPatch:
         return None
 
@@ -338,8 +353,7 @@ def downgrade_plan(update: v2.PlanUpdate, losses: Losses) -> list[v1.SessionUpda
     if not isinstance(plan, v2.PlanItems | v2.JunePlanItems):
         losses.report("update.plan.type", "version 1 has plans of entries only")
         return []
-    plan_id = plan.id if isinstance(plan, v2.JunePlanItems) else plan.plan_id
-    if plan_id != PLAN_ID:
+    if plan_id(update) != PLAN_ID:
         losses.report("update.plan.planId", "version 1 has one plan, without an id")
     if plan.meta or plan.unknown:
         losses.report("update.plan", "version 1 has metadata on the update, not on the plan")
@@ -348,6 +362,11 @@ def downgrade_plan(update: v2.PlanUpdate, losses: Losses) -> list[v1.SessionUpda
         for index, entry in enumerate(plan.entries)
     ]
     return [v1.Plan(entries, **carried(update, v1.Plan, losses, "update"))]
+
+
+def plan_id(update: v2.PlanUpdate) -> str:
+    """The id of a plan, in either shape."""
+    return update.plan.id if isinstance(update.plan, v2.JunePlanItems) else update.plan.plan_id
 
 
 def _plan_entry(entry: v2.PlanEntry, losses: Losses, path: str) -> v1.PlanEntry:
@@ -366,7 +385,10 @@ def _plan_entry(entry: v2.PlanEntry, losses: Losses, path: str) -> v1.PlanEntry:
 
 def downgrade_config(update: v2.ConfigOptionUpdate, losses: Losses) -> list[v1.SessionUpdate]:
     """The config options, and the mode among them once more as version 1's mode."""
-    options = [downgrade_config_option(option, losses) for option in update.config_options]
+    options = [
+        downgrade_config_option(option, losses, f"update.configOptions[{index}]")
+        for index, option in enumerate(update.config_options)
+    ]
     updates: list[v1.SessionUpdate] = [
         v1.ConfigOptionUpdate(
             [option for option in options if option is not None],

@@ -6,11 +6,11 @@ printed. Pure: updates in, updates out, losses reported.
 
 import base64
 import binascii
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from twofold.view.terminal import TerminalText
 from twofold.convert.downgrade import CHUNKS as CHUNKS_OF_V1
 from twofold.convert.downgrade import (
     WHOLE,
@@ -19,17 +19,27 @@ from twofold.convert.downgrade import (
     downgrade_simple,
     downgrade_tool_call,
     downgrade_tool_content,
+    plan_id,
     report_clear,
     representable_content,
 )
-from twofold.convert.drafts import lift_content
 from twofold.convert.losses import Losses
-from twofold.convert.permission import downgrade_permission
+from twofold.convert.permission import Shown, asked_about, downgrade_permission
 from twofold.convert.sent import Sent
+from twofold.convert.upgrade import PLAN_ID
+from twofold.text.terminal import TerminalText
 from twofold.wire import v1, v2
-from twofold.wire.base import UNSET
+from twofold.wire.base import UNSET, Malformed
 from twofold.wire.content import ContentBlock, TextContent
-from twofold.wire.shared import CompactionSummaryChunk, CompactionUpdate, Content, Notice
+from twofold.wire.shared import (
+    CompactionSummaryChunk,
+    CompactionUpdate,
+    Content,
+    Notice,
+    PlanRemoved,
+)
+
+P = TypeVar("P", bound=v1.ToolCallPatch)
 
 
 class _Terminal:
@@ -37,7 +47,7 @@ class _Terminal:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._output = TerminalText()
+        self._output = TerminalText(self._limit)
         self._command = ""
         self._exit = ""
 
@@ -46,7 +56,7 @@ class _Terminal:
             self._output.feed(_bytes(update.data))
             return
         if update.output is not UNSET:
-            self._output = TerminalText()
+            self._output = TerminalText(self._limit)
             if update.output:
                 self._output.feed(_bytes(update.output.data))
         if update.command is not UNSET:
@@ -56,7 +66,7 @@ class _Terminal:
 
     @property
     def text(self) -> str:
-        text = self._command + self._output.text[-self._limit :]
+        text = self._command + self._output.text
         if self._exit and text and not text.endswith("\n"):
             text += "\n"
         return text + self._exit
@@ -70,14 +80,15 @@ def _exit(status: v2.TerminalExitStatus) -> str:
 
 def _bytes(data: str) -> bytes:
     try:
-        return base64.b64decode(data + "=" * (-len(data) % 4))
+        return base64.b64decode(data + "=" * (-len(data) % 4))  # some peers leave the padding off
     except (binascii.Error, ValueError):
-        return b""
+        raise Malformed("update", "output that is not base64") from None
 
 
 class _Call(Struct):
     """A tool call as the version 1 side has it."""
 
+    title: str = ""
     shown: set[str] = field(default_factory=set)
     """Which of the fields that cannot be cleared it has."""
     content: list[str | list[v1.ToolCallContent]] = field(default_factory=list)
@@ -107,14 +118,14 @@ class Downgrader:
         self._calls: dict[str, _Call] = {}
         self._terminals: dict[str, _Terminal] = {}
         self._referring: dict[str, set[str]] = {}  # terminal → tool calls
+        self._plan = PLAN_ID  # the one that is shown
         self._made = 0
 
     def update(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
         """The updates of version 1 that say what `update` says, as far as it can be said."""
         match update:
             case v2.ContentChunk():
-                self._shown(CHUNKS_OF_V1[type(update)], update.message_id).add(update.content)
-                return [downgrade_chunk(update, self.losses)]
+                return self._chunk(update)
             case v2.MessagePatch():
                 return self._message(update)
             case v2.ToolCallUpdate():
@@ -129,6 +140,8 @@ class Downgrader:
             case CompactionUpdate() | CompactionSummaryChunk() if not self._compactions:
                 self.losses.report("update", "the client does not show compactions")
                 return []
+            case v2.PlanUpdate() | PlanRemoved():
+                return self._plan_changed(update)
         return downgrade_simple(update, self.losses)
 
     # ---- messages
@@ -136,8 +149,16 @@ class Downgrader:
     def _shown(self, shape: type[v1.ContentChunk], message_id: str) -> Sent:
         sent = self._sent.get((shape, message_id))
         if sent is None:
-            sent = self._sent[shape, message_id] = Sent()
+            sent = self._sent[shape, message_id] = Sent(message_id)
         return sent
+
+    def _chunk(self, update: v2.ContentChunk) -> list[v1.SessionUpdate]:
+        chunk = downgrade_chunk(update, self.losses)
+        sent = self._shown(CHUNKS_OF_V1[type(update)], update.message_id)
+        sent.add(update.content)
+        if sent.message_id != update.message_id:  # it was corrected
+            chunk = replace(chunk, message_id=sent.message_id)
+        return [chunk]
 
     def _message(self, update: v2.MessagePatch) -> list[v1.SessionUpdate]:
         shape = WHOLE[type(update)]
@@ -146,18 +167,20 @@ class Downgrader:
         suffix = sent.suffix(content)
         if suffix is None:
             return self._correction(shape, update.message_id, content)
-        if sent.blocks + len(suffix) != len(content):
+        if not sent.cut_like(content):
             self.losses.report("update.content", "version 1 keeps the chunks as they were sent")
-        return self._chunks(shape, update.message_id, suffix, sent)
+        chunks = self._chunks(shape, sent.message_id, suffix)
+        for block in suffix:
+            sent.add(block)
+        return chunks
 
     def _chunks(
-        self, shape: type[v1.ContentChunk], message_id: str, blocks: list[ContentBlock], sent: Sent
+        self, shape: type[v1.ContentChunk], message_id: str, blocks: list[ContentBlock]
     ) -> list[v1.SessionUpdate]:
-        chunks: list[Any] = []
-        for index, block in enumerate(blocks):
-            sent.add(block)
-            shown = downgrade_block(block, self.losses, f"update.content[{index}]")
-            chunks.append(shape(shown, message_id))
+        chunks: list[Any] = [
+            shape(downgrade_block(block, self.losses, f"update.content[{index}]"), message_id)
+            for index, block in enumerate(blocks)
+        ]
         return chunks
 
     def _correction(
@@ -167,74 +190,86 @@ class Downgrader:
             "update.content", "version 1 cannot replace what was sent: a correction follows it"
         )
         self._made += 1
-        corrected = f"{message_id}:correction:{self._made}"
-        mark = TextContent("[correction]\n")
-        chunks = self._chunks(shape, corrected, [mark, *content], Sent())
         # from here on the message is what the correction shows
-        sent = self._sent[shape, message_id] = Sent()
+        sent = self._sent[shape, message_id] = Sent(f"{message_id}:correction:{self._made}")
         for block in content:
             sent.add(block)
-        return chunks
+        mark = TextContent("[correction]\n")
+        return self._chunks(shape, sent.message_id, [mark, *content])
 
     # ---- tool calls
 
     def _tool_call(self, update: v2.ToolCallUpdate) -> list[v1.SessionUpdate]:
-        call = self._calls.get(update.tool_call_id)
-        known = call is not None
-        if call is None:
-            call = self._calls[update.tool_call_id] = _Call()
-        self._note_clears(call, update)
-        if update.content is not UNSET:
-            self._forget(update.tool_call_id, call)
-            for index, item in enumerate(update.content or []):
-                self._render(update.tool_call_id, call, item, f"update.content[{index}]")
-        patch = downgrade_tool_call(update, self._contents(call), self.losses)
-        return [patch if known else self._whole(patch, update)]
+        known = update.tool_call_id in self._calls
+        call, patch = self._patched(update, v1.ToolCallUpdate)
+        converted = patch if known else self._whole(patch, call)
+        self._remember(update.tool_call_id, call)
+        return [converted]
 
-    def _note_clears(self, call: _Call, update: v2.ToolCallUpdate) -> None:
+    def _patched(self, update: v2.ToolCallPatch, shape: type[P]) -> tuple[_Call, P]:
+        """What a patch makes of a call, and how version 1 says it; nothing is remembered yet."""
+        known = self._calls.get(update.tool_call_id, _Call())
+        call = _Call(update.title or known.title, set(known.shown), known.content)
         for name in ("title", "name", "raw_input", "raw_output", "meta"):
             value = getattr(update, name)
             if value is None and name in call.shown:
                 report_clear(name, self.losses)
             elif value is not UNSET and value is not None:
                 call.shown.add(name)
+        content: list[v1.ToolCallContent] = []
+        if update.content is not UNSET:
+            call.content = [
+                self._rendered(item, f"update.content[{index}]")
+                for index, item in enumerate(update.content or [])
+            ]
+            content = self._contents(call)
+        return call, downgrade_tool_call(update, content, self.losses, shape)
 
-    def _whole(self, patch: v1.ToolCallUpdate, update: v2.ToolCallUpdate) -> v1.ToolCall:
-        title = patch.title
-        if not title:
-            title = patch.name or (str(patch.kind) if patch.kind else "Tool call")
+    def _remember(self, call_id: str, call: _Call) -> None:
+        old = self._calls.get(call_id, _NOTHING)
+        self._calls[call_id] = call
+        if old.content is call.content:
+            return
+        for item in old.content:
+            if isinstance(item, str):
+                self._referring[item].discard(call_id)
+        for item in call.content:
+            if isinstance(item, str):
+                self._referring.setdefault(item, set()).add(call_id)
+
+    def _whole(self, patch: v1.ToolCallUpdate, call: _Call) -> v1.ToolCall:
+        if not patch.title:
+            call.title = patch.name or (str(patch.kind) if patch.kind else "Tool call")
             self.losses.report("update.title", "version 1 needs a title")
-        self._calls[update.tool_call_id].shown.add("title")
+        call.shown.add("title")
         given = {
             name: value
             for name in (*_CALL_FIELDS, "meta", "unknown")
             if (value := getattr(patch, name)) is not None
         }
-        return v1.ToolCall(patch.tool_call_id, title, **given)
+        return v1.ToolCall(patch.tool_call_id, call.title, **given)
 
     def _content_chunk(self, update: v2.ToolCallContentChunk) -> list[v1.SessionUpdate]:
+        if update.meta or update.unknown:
+            self.losses.report("update", "version 1 has no chunks of content, nor their metadata")
+        item = self._rendered(update.content, "update.content")
         call = self._calls.get(update.tool_call_id)
         if call is None:
-            self._calls[update.tool_call_id] = call = _Call()
-            self._render(update.tool_call_id, call, update.content, "update.content")
-            empty = v1.ToolCallUpdate(update.tool_call_id, content=self._contents(call))
-            return [self._whole(empty, v2.ToolCallUpdate(update.tool_call_id))]
-        self._render(update.tool_call_id, call, update.content, "update.content")
+            call = _Call(content=[item])
+            patch = v1.ToolCallUpdate(update.tool_call_id, content=self._contents(call))
+            whole = self._whole(patch, call)
+            self._remember(update.tool_call_id, call)
+            return [whole]
+        call.content.append(item)
+        if isinstance(item, str):
+            self._referring.setdefault(item, set()).add(update.tool_call_id)
         return [v1.ToolCallUpdate(update.tool_call_id, content=self._contents(call))]
 
-    def _render(self, call_id: str, call: _Call, item: v2.ToolCallContent, path: str) -> None:
+    def _rendered(self, item: v2.ToolCallContent, path: str) -> str | list[v1.ToolCallContent]:
         if isinstance(item, v2.Terminal):
             self.losses.report(path, "version 1 has no agent-owned terminals: it becomes text")
-            self._referring.setdefault(item.terminal_id, set()).add(call_id)
-            call.content.append(item.terminal_id)
-        else:
-            call.content.append(downgrade_tool_content(lift_content(item), self.losses, path))
-
-    def _forget(self, call_id: str, call: _Call) -> None:
-        for item in call.content:
-            if isinstance(item, str):
-                self._referring[item].discard(call_id)
-        call.content = []
+            return item.terminal_id
+        return downgrade_tool_content(item, self.losses, path)
 
     def _contents(self, call: _Call) -> list[v1.ToolCallContent]:
         items: list[v1.ToolCallContent] = []
@@ -250,9 +285,33 @@ class Downgrader:
     ) -> v1.RequestPermissionRequest:
         """A permission request; the tool call it shows is known from then on."""
         self._made += 1
-        made = downgrade_permission(request, self.losses, f"v2:permission:{self._made}")
-        self._calls.setdefault(made.tool_call.tool_call_id, _Call())
+        made_up = f"v2:permission:{self._made}"
+        about = asked_about(request)
+        patch = None
+        if isinstance(about, v2.ToolCallPatch):
+            known = self._calls.get(about.tool_call_id)
+            call, patch = self._patched(about, v1.ToolCallPatch)
+        else:
+            known = self._calls.get(about or made_up)
+            call = known or _Call()
+        shown = None if known is None else Shown(known.title, self._contents(known))
+        made = downgrade_permission(request, self.losses, made_up, shown, patch)
+        if made.tool_call.title:
+            call.title = made.tool_call.title
+            call.shown.add("title")
+        self._remember(made.tool_call.tool_call_id, call)
         return made
+
+    # ---- plans
+
+    def _plan_changed(self, update: v2.PlanUpdate | PlanRemoved) -> list[v1.SessionUpdate]:
+        if isinstance(update, PlanRemoved) and update.plan_id != self._plan:
+            self.losses.report("update.planId", "version 1 has one plan, and shows another")
+            return []
+        converted = downgrade_simple(update, self.losses)
+        if converted and isinstance(update, v2.PlanUpdate):
+            self._plan = plan_id(update)
+        return converted
 
     # ---- terminals
 
@@ -280,4 +339,5 @@ class Downgrader:
         return terminal.text
 
 
+_NOTHING = _Call()
 _CALL_FIELDS = ("name", "kind", "status", "content", "locations", "raw_input", "raw_output")

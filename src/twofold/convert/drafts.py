@@ -69,9 +69,14 @@ def lift_content(item: v2.ToolCallContent) -> v2.ToolCallContent:
             v1.Diff(item.path, item.new_text, item.old_text, **_rest(item)), losses, ""
         )
     if isinstance(item, v2.JulyDiff):
-        patch = v2.DiffPatch(item.patch.format, item.patch.diff, **_rest(item.patch))
-        return v2.Diff(item.changes, patch, **_rest(item))
+        return lift_july(item)
     return item
+
+
+def lift_july(diff: v2.JulyDiff) -> v2.Diff:
+    """A diff of July, whose patch had another name for its text."""
+    patch = v2.DiffPatch(diff.patch.format, diff.patch.diff, **_rest(diff.patch))
+    return v2.Diff(diff.changes, patch, **_rest(diff))
 
 
 def _lift_command(command: v2.AvailableCommand) -> v2.AvailableCommand:

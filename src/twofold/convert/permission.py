@@ -6,6 +6,9 @@ another: the option is left out, and a request that nothing is left of is refuse
 
 from typing import Any
 
+from msgspec import UNSET, Struct, field
+from msgspec.structs import replace
+
 from twofold.convert.carry import carried
 from twofold.convert.downgrade import (
     OPTION_KINDS,
@@ -41,17 +44,45 @@ def upgrade_permission(
     )
 
 
+class Shown(Struct):
+    """The tool call that a request is about, as the version 1 client has it so far."""
+
+    title: str = ""
+    content: list[v1.ToolCallContent] = field(default_factory=list)
+
+
+def asked_about(
+    request: v2.RequestPermissionRequest | v2.JuneRequestPermissionRequest,
+) -> v2.ToolCallPatch | str | None:
+    """The tool call that a request patches, or the id of the one that it only names."""
+    if isinstance(request, v2.JuneRequestPermissionRequest):
+        return request.tool_call
+    if isinstance(request.subject, v2.ToolCallPermissionSubject):
+        return request.subject.tool_call
+    if isinstance(request.subject, v2.CommandPermissionSubject):
+        return request.subject.tool_call_id or None
+    return None
+
+
 def downgrade_permission(
     request: v2.RequestPermissionRequest | v2.JuneRequestPermissionRequest,
     losses: Losses,
     tool_call_id: str = "permission",
+    shown: Shown | None = None,
+    patch: v1.ToolCallPatch | None = None,
 ) -> v1.RequestPermissionRequest:
-    """The subject becomes the tool call; `tool_call_id` names the one made up where it is none."""
+    """The subject becomes the tool call; `tool_call_id` names the one made up where it is none.
+
+    Whoever has a memory says what is `shown` of the call, and has converted the `patch` of it.
+    """
     options = _options(request.options, losses)
     if isinstance(request, v2.JuneRequestPermissionRequest):
-        call = _tool_call(request.tool_call, losses)
+        call = patch or _tool_call(request.tool_call, losses)
+    elif isinstance(request.subject, v2.ToolCallPermissionSubject):
+        call = patch or _tool_call(request.subject.tool_call, losses)
+        call = _titled(request, call, shown, losses)
     else:
-        call = _subject(request, tool_call_id, losses)
+        call = _made_up(request, tool_call_id, shown, losses)
     rest = carried(request, v1.RequestPermissionRequest, losses, "")
     return v1.RequestPermissionRequest(request.session_id, call, options, **rest)
 
@@ -68,35 +99,48 @@ def _options(options: list[PermissionOption], losses: Losses) -> list[Permission
     return kept
 
 
-def _subject(
-    request: v2.RequestPermissionRequest, tool_call_id: str, losses: Losses
+def _titled(
+    request: v2.RequestPermissionRequest,
+    patch: v1.ToolCallPatch,
+    shown: Shown | None,
+    losses: Losses,
 ) -> v1.ToolCallPatch:
-    subject = request.subject
-    if isinstance(subject, v2.ToolCallPermissionSubject):
-        if request.description:
-            losses.report("description", "version 1 shows the tool call, not a description")
-        call = _tool_call(subject.tool_call, losses)
-        if call.title is None or not isinstance(call.title, str):
-            call.title = request.title  # a title is what people decide by
-        elif call.title != request.title:
-            losses.report("title", "version 1 shows the title of the tool call")
-        return call
-    values: dict[str, Any] = {"title": request.title, "status": "pending"}
     if request.description:
-        values["content"] = [Content(TextContent(request.description))]
+        losses.report("description", "version 1 shows the tool call, not a description")
+    title = patch.title or (shown and shown.title)
+    if not title:
+        return replace(patch, title=request.title)  # a title is what people decide by
+    if title != request.title:
+        losses.report("title", "version 1 shows the title of the tool call")
+    return patch
+
+
+def _made_up(
+    request: v2.RequestPermissionRequest, tool_call_id: str, shown: Shown | None, losses: Losses
+) -> v1.ToolCallPatch:
+    """A tool call for a request that is not about one, or one that says what it is about."""
+    subject = request.subject
+    words = [request.description] if request.description else []
+    values: dict[str, Any] = {"kind": "other"}
     if isinstance(subject, v2.CommandPermissionSubject):
-        known = subject.tool_call_id or tool_call_id
-        if not request.description:
-            values["content"] = [Content(TextContent(f"{subject.command}\n(in {subject.cwd})"))]
-        values["raw_input"] = {"command": subject.command, "cwd": subject.cwd}
         losses.report("subject", "version 1 asks about tool calls: the command became one")
-        return v1.ToolCallPatch(known, kind="execute", **values)
-    losses.report("subject", "version 1 asks about tool calls: one was made up")
-    return v1.ToolCallPatch(tool_call_id, kind="other", **values)
+        tool_call_id = subject.tool_call_id or tool_call_id
+        words.append(f"{subject.command}\n(in {subject.cwd})")
+        values["kind"] = "execute"
+        values["raw_input"] = {"command": subject.command, "cwd": subject.cwd}
+    else:
+        losses.report("subject", "version 1 asks about tool calls: one was made up")
+    content: list[v1.ToolCallContent] = [Content(TextContent(text)) for text in words]
+    if shown is not None:  # the call is there: nothing of it gives way to the question
+        return v1.ToolCallPatch(
+            tool_call_id, title=shown.title or request.title, content=[*shown.content, *content]
+        )
+    values |= {"title": request.title, "status": "pending"}
+    return v1.ToolCallPatch(tool_call_id, content=content or UNSET, **values)
 
 
 def _tool_call(patch: v2.ToolCallPatch, losses: Losses) -> v1.ToolCallPatch:
-    for name in ("title", "name", "raw_input", "raw_output"):
+    for name in ("title", "name", "raw_input", "raw_output", "meta"):
         if getattr(patch, name) is None:
             report_clear(name, losses)
     content = downgrade_contents(patch.content or [], losses, "toolCall.content")

@@ -1,29 +1,41 @@
 """Version 1 → version 2, one update at a time, without memory.
 
 `upgrade` says all that can be said of an update by itself. What needs a memory (which messages
-are open, which calls are known, which modes there are) is in `convert.translator`, which uses the
+are open, which calls are known, which modes there are) is in `convert.upgrader`, which uses the
 same functions. Version 1's null is the same as omitted and is never forwarded: in version 2 it
 would clear.
 """
 
 import base64
+import re
 from typing import Any
+from urllib.parse import quote
 
 from msgspec.structs import replace
 
 from twofold.convert.carry import carried
 from twofold.convert.diffs import git_patch
 from twofold.convert.losses import Losses
+from twofold.convert.setup import _is_rfc3339 as is_rfc3339
 from twofold.convert.setup import upgrade_command, upgrade_config_option
 from twofold.wire import codec, v1, v2
-from twofold.wire.base import UNSET, Malformed
-from twofold.wire.content import Annotations, ContentBlock, TextContent, UnknownContent
+from twofold.wire.base import UNSET
+from twofold.wire.content import (
+    Annotations,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    UnknownContent,
+)
 from twofold.wire.shared import (
     CompactionSummaryChunk,
     CompactionUpdate,
     Content,
+    SessionInfoUpdate,
+    SessionMessage,
     SessionMessageChunk,
-    SessionConfigSelectOption,
 )
 
 PLAN_ID = "main"
@@ -49,7 +61,8 @@ def upgrade(update: v1.SessionUpdate, losses: Losses) -> list[v2.SessionUpdate]:
             return [*terminal_updates(update), patch]
         case v1.CurrentModeUpdate() | v1.DocumentedCurrentModeUpdate():
             losses.report("update", "the other modes and config options are not known here")
-            return [v2.ConfigOptionUpdate([_only_mode(mode_id(update))])]
+            rest = carried(update, v2.ConfigOptionUpdate, losses, "update")
+            return [v2.ConfigOptionUpdate([_only_mode(mode_id(update))], **rest)]
     return [upgrade_simple(update, losses)]
 
 
@@ -62,20 +75,30 @@ def upgrade_simple(update: v1.SessionUpdate, losses: Losses) -> v2.SessionUpdate
             return upgrade_plan_update(update, losses)
         case v1.AvailableCommandsUpdate():
             return v2.AvailableCommandsUpdate(
-                [upgrade_command(command, losses) for command in update.available_commands],
+                [
+                    upgrade_command(command, losses, f"update.availableCommands[{index}]")
+                    for index, command in enumerate(update.available_commands)
+                ],
                 **carried(update, v2.AvailableCommandsUpdate, losses, "update"),
             )
         case v1.ConfigOptionUpdate():
             return v2.ConfigOptionUpdate(
-                [upgrade_config_option(option, losses) for option in update.config_options],
+                [
+                    upgrade_config_option(option, losses, f"update.configOptions[{index}]")
+                    for index, option in enumerate(update.config_options)
+                ],
                 **carried(update, v2.ConfigOptionUpdate, losses, "update"),
             )
+        case SessionInfoUpdate():
+            return upgrade_info(update, losses)
         case v1.UnknownUpdate():
             return _unknown(update)
         case CompactionSummaryChunk() | SessionMessageChunk():
             return replace(update, content=upgrade_block(update.content, losses, "update.content"))
-        case CompactionUpdate():
-            return update
+        case CompactionUpdate() if update.summary:
+            return replace(update, summary=_blocks(update.summary, losses, "update.summary"))
+        case SessionMessage() if update.content:
+            return replace(update, content=_blocks(update.content, losses, "update.content"))
     return update  # type: ignore[return-value]  # the shapes that both versions share
 
 
@@ -100,14 +123,45 @@ def _role(update: v1.ContentChunk) -> str:
 
 
 def upgrade_block(block: ContentBlock, losses: Losses, path: str) -> ContentBlock:
-    """A content block; version 2 bounds a priority to 0…1."""
+    """A content block; version 2 bounds a priority to 0…1 and wants URIs where it says so."""
     if isinstance(block, UnknownContent):
         return block
     notes = block.annotations
     if isinstance(notes, Annotations) and notes.priority and not 0 <= notes.priority <= 1:
         losses.report(f"{path}.annotations.priority", "version 2 has no priority outside 0 to 1")
-        return replace(block, annotations=replace(notes, priority=UNSET))
+        block = replace(block, annotations=replace(notes, priority=UNSET))
+    match block:
+        case EmbeddedResource(resource=resource) if not is_uri(resource.uri):
+            uri = _as_uri(resource.uri, losses, f"{path}.resource")
+            return replace(block, resource=replace(resource, uri=uri))
+        case ImageContent(uri=str(uri)) | ResourceLink(uri=uri) if not is_uri(uri):
+            return replace(block, uri=_as_uri(uri, losses, path))
     return block
+
+
+def _blocks(blocks: list[ContentBlock], losses: Losses, path: str) -> list[ContentBlock]:
+    return [upgrade_block(each, losses, f"{path}[{index}]") for index, each in enumerate(blocks)]
+
+
+# RFC 3986, but for the grammar inside the brackets of an IP address.
+_PLAIN = r"[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2}"
+_URI = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.\-]*+:"
+    rf"(?://(?:(?:{_PLAIN}|:)*+@)?(?:\[[0-9A-Fa-f:.]++\]|(?:{_PLAIN})*+)(?::[0-9]*+)?(?![^/?#])"
+    r"|(?!//))"
+    rf"(?:{_PLAIN}|[:@/])*+(?:\?(?:{_PLAIN}|[:@/?])*+)?(?:\#(?:{_PLAIN}|[:@/?])*+)?"
+)
+
+
+def is_uri(text: str) -> bool:
+    """Whether version 2 takes `text` for a URI."""
+    return _URI.fullmatch(text) is not None
+
+
+def _as_uri(text: str, losses: Losses, path: str) -> str:
+    losses.report(f"{path}.uri", "version 2 requires a URI")
+    escaped = quote(text, safe="%/:?#[]@!$&'()*+,;=", errors="replace")  # a space, an umlaut
+    return escaped if is_uri(escaped) else "file:" + quote(text, errors="replace")  # a path
 
 
 # ---- tool calls ----------------------------------------------------------------------------
@@ -145,7 +199,8 @@ def upgrade_tool_call(
         ]
     elif update.locations == []:
         values["locations"] = []
-    values |= carried(update, shape, losses, "update")
+    rest = carried(update, shape, losses, "update")
+    values |= {name: value for name, value in rest.items() if value is not UNSET}
     if isinstance(update, v1.ToolCall) and known:
         values = {**_REPLACED, **values}
     return shape(update.tool_call_id, **values)
@@ -232,13 +287,16 @@ def _info(terminal_id: str, told: dict[str, Any]) -> v2.TerminalUpdate:
 
 
 def _output(terminal_id: str, told: dict[str, Any]) -> v2.TerminalOutputChunk:
-    return v2.TerminalOutputChunk(terminal_id, text_as_base64(str(told.get("data") or "")))
+    data = told.get("data")
+    text = data if isinstance(data, str) else ""
+    return v2.TerminalOutputChunk(terminal_id, text_as_base64(text))
 
 
 def _exit(terminal_id: str, told: dict[str, Any]) -> v2.TerminalUpdate:
     code, signal = told.get("exit_code"), told.get("signal")
     status = v2.TerminalExitStatus(
-        code if isinstance(code, int) else UNSET, signal if isinstance(signal, str) else UNSET
+        code if isinstance(code, int) and not isinstance(code, bool) else UNSET,
+        signal if isinstance(signal, str) else UNSET,
     )
     return v2.TerminalUpdate(terminal_id, exit_status=status)
 
@@ -251,13 +309,21 @@ def text_as_base64(text: str) -> str:
     return base64.b64encode(text.encode("utf-8", "replace")).decode()
 
 
-# ---- plans, modes, the unknown -------------------------------------------------------------
+# ---- info, plans, modes, the unknown -------------------------------------------------------
+
+
+def upgrade_info(update: SessionInfoUpdate, losses: Losses) -> SessionInfoUpdate:
+    """What a session is called and when it changed."""
+    if not isinstance(update.updated_at, str) or is_rfc3339(update.updated_at):
+        return update
+    losses.report("update.updatedAt", "version 2 requires a time with its offset (RFC 3339)")
+    return replace(update, updated_at=UNSET)
 
 
 def upgrade_plan(update: v1.Plan, losses: Losses) -> v2.PlanUpdate:
     """The one plan of version 1, as a plan with an id."""
     return v2.PlanUpdate(
-        v2.PlanItems(PLAN_ID, _entries(update.entries, losses)),
+        v2.PlanItems(PLAN_ID, _entries(update.entries, losses, "update.entries")),
         **carried(update, v2.PlanUpdate, losses, "update"),
     )
 
@@ -268,7 +334,7 @@ def upgrade_plan_update(update: v1.PlanUpdate, losses: Losses) -> v2.PlanUpdate:
     if isinstance(update.plan, v1.PlanItems):
         plan = v2.PlanItems(
             update.plan.plan_id,
-            _entries(update.plan.entries, losses),
+            _entries(update.plan.entries, losses, "update.plan.entries"),
             **carried(update.plan, v2.PlanItems, losses, "update.plan"),
         )
     else:
@@ -276,13 +342,13 @@ def upgrade_plan_update(update: v1.PlanUpdate, losses: Losses) -> v2.PlanUpdate:
     return v2.PlanUpdate(plan, **carried(update, v2.PlanUpdate, losses, "update"))
 
 
-def _entries(entries: list[v1.PlanEntry], losses: Losses) -> list[v2.PlanEntry]:
+def _entries(entries: list[v1.PlanEntry], losses: Losses, path: str) -> list[v2.PlanEntry]:
     return [
         v2.PlanEntry(
             entry.content,
             entry.priority,
             entry.status,
-            **carried(entry, v2.PlanEntry, losses, f"update.entries[{index}]"),
+            **carried(entry, v2.PlanEntry, losses, f"{path}[{index}]"),
         )
         for index, entry in enumerate(entries)
     ]
@@ -303,9 +369,9 @@ def _only_mode(mode: str) -> v2.SessionConfigSelect:
 
 
 def _unknown(update: v1.UnknownUpdate) -> v2.SessionUpdate:
-    # A version 1 agent may already send an update that only version 2 knows.
-    try:
-        read: v2.SessionUpdate = codec.read(update.raw.fields, v2.SessionUpdate)
-    except Malformed:
-        return v2.UnknownUpdate(raw=update.raw)
-    return read
+    from twofold.convert.drafts import lift  # which imports this module
+
+    # A version 1 agent may already send an update that only version 2 knows; one that version 2
+    # knows and that does not fit is malformed there, not unknown.
+    read: v2.SessionUpdate = codec.read(update.raw.fields, v2.SessionUpdate)
+    return lift(read)

@@ -4,13 +4,15 @@
 what the user asked. Pure: updates in, updates out, losses reported.
 """
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from twofold.convert.carry import carried
 from twofold.convert.echo import Echo
 from twofold.convert.losses import Losses
 from twofold.convert.permission import upgrade_permission
-from twofold.convert.setup import mode_option, upgrade_config_option
+from twofold.convert.setup import has_mode_option, mode_option, upgrade_config_option
 from twofold.convert.upgrade import (
     mode_id,
     terminal_updates,
@@ -56,7 +58,8 @@ class Upgrader:
             case v1.ToolCall() | v1.ToolCallUpdate():
                 return self._tool_call(update)
             case v1.CurrentModeUpdate() | v1.DocumentedCurrentModeUpdate():
-                return self.mode_set(mode_id(update))
+                rest = carried(update, v2.ConfigOptionUpdate, self.losses, "update")
+                return self.mode_set(mode_id(update), **rest)
         converted = upgrade_simple(update, self.losses)
         if isinstance(converted, v2.ConfigOptionUpdate):
             self._options = converted.config_options
@@ -70,11 +73,15 @@ class Upgrader:
             return []
         kind = type(update)
         if update.message_id:
-            self._open, self._open_id = kind, update.message_id
-        elif self._open is not kind:
+            message_id = update.message_id
+        elif self._open is kind:
             # a message without an id goes on until something else comes between
-            self._open, self._open_id = kind, self._new_id(kind)
-        return [upgrade_chunk(update, self._open_id, self.losses)]
+            message_id = self._open_id
+        else:
+            message_id = self._new_id(kind)
+        chunk = upgrade_chunk(update, message_id, self.losses)
+        self._open, self._open_id = kind, message_id
+        return [chunk]
 
     def _new_id(self, kind: type[v1.ContentChunk]) -> str:
         self._made += 1
@@ -85,31 +92,33 @@ class Upgrader:
 
     def _tool_call(self, update: v1.ToolCall | v1.ToolCallUpdate) -> list[v2.SessionUpdate]:
         known = update.tool_call_id in self._titles
-        if not known:
-            self._open = None  # a new tool call ends the open message
-            self._titles[update.tool_call_id] = ""
-        if update.title:
-            self._titles[update.tool_call_id] = update.title
-        self._owned |= terminals_in(update)
-        patch = upgrade_tool_call(update, self._terminals(update), self.losses, known=known)
+        owned = self._terminals(update)
+        patch = upgrade_tool_call(update, owned, self.losses, known=known)
+        self._announced(update)
         return [*terminal_updates(update), patch]
 
     def _terminals(self, update: v1.ToolCall | v1.ToolCallPatch) -> set[str]:
+        self._owned |= terminals_in(update)
         if self.own_terminals:
             for item in update.content or []:
                 if isinstance(item, v1.Terminal):
                     self._owned.add(item.terminal_id)
         return self._owned
 
+    def _announced(self, call: v1.ToolCall | v1.ToolCallPatch) -> None:
+        if call.tool_call_id not in self._titles:
+            self._open = None  # a new tool call ends the open message
+            self._titles[call.tool_call_id] = ""
+        if call.title:
+            self._titles[call.tool_call_id] = call.title
+
     def permission(self, request: v1.RequestPermissionRequest) -> v2.RequestPermissionRequest:
         """A permission request; a call that was never announced is announced by it."""
         call = request.tool_call
-        if call.tool_call_id not in self._titles:
-            self._open = None
-        title = self._titles.setdefault(call.tool_call_id, "")
-        if call.title:
-            self._titles[call.tool_call_id] = call.title
-        return upgrade_permission(request, self._terminals(call), self.losses, title)
+        title = self._titles.get(call.tool_call_id, "")
+        converted = upgrade_permission(request, self._terminals(call), self.losses, title)
+        self._announced(call)
+        return converted
 
     # ---- modes and config options
 
@@ -124,20 +133,23 @@ class Upgrader:
     def config_options(self) -> list[v2.SessionConfigOption]:
         """All the config options as version 2 has them."""
         # the agent's own mode option rules; the modes of version 1 stand in where it has none
-        if self._modes is None or any(_is_mode(option) for option in self._options):
+        if self._modes is None or has_mode_option(self._options):
             return self._options
         return [mode_option(self._modes), *self._options]
 
-    def mode_set(self, mode: str) -> list[v2.SessionUpdate]:
-        """The agent changed its mode, or agreed to one that the client chose."""
-        if any(_is_mode(option) for option in self._options):
+    def mode_set(self, mode: str, **rest: Any) -> list[v2.SessionUpdate]:
+        """The agent changed its mode, or agreed to one that the client chose.
+
+        `rest`: what travels beside it, as arguments for the update.
+        """
+        if has_mode_option(self._options):
             return []  # the agent reports its own option
         known = self._modes or v1.SessionModeState(mode, [])
         modes = known.available_modes
         if mode not in {each.id for each in modes}:
             modes = [*modes, v1.SessionMode(mode, mode)]
         self._modes = replace(known, current_mode_id=mode, available_modes=modes)
-        return [v2.ConfigOptionUpdate(self.config_options)]
+        return [v2.ConfigOptionUpdate(self.config_options, **rest)]
 
     # ---- turns
 
@@ -155,8 +167,7 @@ class Upgrader:
         return [v2.UserMessage(self.prompt_id, list(blocks)), v2.StateUpdate("running")]
 
     def finished(self, response: v1.PromptResponse) -> v2.StateUpdate:
-        """The turn is over."""
-        self._open = None
+        """The turn is over; what still comes joins the last message."""
         self._echo.forget()
         return v2.StateUpdate(
             "idle",
@@ -164,7 +175,3 @@ class Upgrader:
             usage=UNSET if response.usage is None else response.usage,
             **carried(response, v2.StateUpdate, self.losses, ""),
         )
-
-
-def _is_mode(option: v2.SessionConfigOption) -> bool:
-    return isinstance(option, v2.SessionConfigSelect) and option.category == "mode"

@@ -17,7 +17,7 @@ Role: TypeAlias = Literal["user", "agent", "thought", "session"]
 
 
 class Draft(StrEnum):
-    """The drafts of version 2 whose rules of state differ: what a `_meta` object does to another."""
+    """The drafts of version 2 that differ in what a `_meta` object does to the one before."""
 
     JUNE = "2026-06"
     """It replaces."""

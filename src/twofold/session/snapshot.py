@@ -22,9 +22,10 @@ _MESSAGES: dict[str, type[v2.UserMessage | v2.AgentMessage | v2.AgentThought]] =
 
 def snapshot(session: Session) -> list[v2.SessionUpdate]:
     """What to send to someone who knows nothing of the session yet."""
-    updates: list[v2.SessionUpdate] = []
-    for entry in session.entries:
-        updates.append(_message(entry) if isinstance(entry, Message) else _tool_call(entry))
+    updates: list[v2.SessionUpdate] = [
+        _message(entry) if isinstance(entry, Message) else _tool_call(entry)
+        for entry in session.entries
+    ]
     updates += [_terminal(terminal) for terminal in session.terminals.values()]
     updates += [_compaction(compaction) for compaction in session.compactions.values()]
     updates += session.notices

@@ -84,6 +84,7 @@ class _Printer:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._terminal = console.is_terminal
         utf = console.encoding.lower().startswith("utf")
         self._encoding = None if utf else console.encoding
         self._segments: list[Segment] = []
@@ -97,12 +98,14 @@ class _Printer:
         if self._above:
             self._segments.append(Segment("\n"))
         self._above = True
-        for line in lines:
-            rows = self._styled(line) if self._console.is_terminal else self._plain(line)
-            for row in rows:
-                if row:
-                    self._segments += (Segment(line.margin), *row)
-                self._segments.append(Segment("\n"))
+        if self._terminal:
+            for line in lines:
+                for row in self._rows(line):
+                    if row:
+                        self._segments += (Segment(line.margin), *row)
+                    self._segments.append(Segment("\n"))
+        else:
+            self._segments.append(Segment("".join([_plain(line) for line in lines])))
         self._waiting += 1
         if self._waiting >= _BATCH:
             self.flush()
@@ -114,11 +117,8 @@ class _Printer:
         self._console.print(Segments(self._segments), end="", soft_wrap=True)
         self._segments, self._waiting = [], 0
 
-    def _plain(self, line: _Line) -> Iterator[list[Segment]]:
-        for row in "".join([text for text, _ in line.parts]).split("\n"):
-            yield [Segment(row)] if row else []
-
-    def _styled(self, line: _Line) -> Iterator[list[Segment]]:
+    def _rows(self, line: _Line) -> Iterator[list[Segment]]:
+        """The line in its styles, in as many rows of the screen as it takes."""
         width = max(20, self._console.width - len(line.margin))
         if len(line.parts) > 1:
             for part in Text.assemble(*line.parts).wrap(self._console, width, overflow="fold"):
@@ -142,7 +142,16 @@ class _Printer:
         return Segment(text, segment.style)
 
 
+def _plain(line: _Line) -> str:
+    rows = "".join([text for text, _ in line.parts]).split("\n")
+    return "".join([f"{line.margin}{row}\n" if row else "\n" for row in rows])
+
+
 # ---- what the blocks look like -------------------------------------------------------------
+
+
+def _line(text: str, style: Style = "", margin: str = "", *, prose: bool = True) -> _Line:
+    return _Line(((text, style),), margin, prose)
 
 
 def _lines(block: Block) -> Iterator[_Line]:
@@ -157,22 +166,22 @@ def _lines(block: Block) -> Iterator[_Line]:
             yield from _plan(block)
         case NoticeBlock():
             style = NOTICE_STYLES.get(block.severity, "cyan")
-            yield _text((f"! {block.severity}: {block.title}", style))
+            yield _line(f"! {block.severity}: {block.title}", style)
             if block.description:
-                yield _text((block.description), _INDENT)
+                yield _line(block.description, "", _INDENT)
         case CompactionBlock():
-            yield _text((f"context compaction: {block.status.replace('_', ' ')}", "cyan"))
+            yield _line(f"context compaction: {block.status.replace('_', ' ')}", "cyan")
             if block.error:
-                yield _text((block.error, "red"), _INDENT)
+                yield _line(block.error, "red", _INDENT)
             yield from _items(block.items, _INDENT, "dim")
         case SubagentBlock():
             state = f" ({block.state})" if block.state else ""
-            yield _text((f"subagent: {block.title}{state}", "cyan"))
+            yield _line(f"subagent: {block.title}{state}", "cyan")
             if block.description:
-                yield _text((block.description, "dim"), _INDENT)
+                yield _line(block.description, "dim", _INDENT)
         case UnknownBlock():
             times = f" × {block.count}" if block.count > 1 else ""
-            yield _text((f"[unknown update: {block.name}]{times}", "dim"))
+            yield _line(f"[unknown update: {block.name}]{times}", "dim")
         case FooterBlock():
             yield from _footer(block)
         case _:
@@ -185,70 +194,71 @@ _MESSAGE_MARGINS = {"user": "> ", "agent": "", "thought": _INDENT, "session": _I
 
 def _message(block: MessageBlock) -> Iterator[_Line]:
     if block.role == "session":
-        yield _text((f"message from session {block.sender or 'unknown'}:", "cyan"))
+        yield _line(f"message from session {block.sender or 'unknown'}:", "cyan")
     yield from _items(block.items, _MESSAGE_MARGINS[block.role], _MESSAGE_STYLES[block.role])
 
 
 def _tool_call(block: ToolCallBlock) -> Iterator[_Line]:
     style = STATUS_STYLES[block.status]
     facts = block.word if block.kind == "other" else f"{block.kind.replace('_', ' ')}, {block.word}"
-    yield _Line(
-        Text.assemble((block.glyph, style), " ", (block.title, "bold"), (f"  ({facts})", style))
-    )
-    named = [line.text for item in block.items if isinstance(item, DiffItem) for line in item.lines]
+    head = ((f"{block.glyph} ", style), (block.title, "bold"), (f"  ({facts})", style))
+    yield _Line(head, "", prose=True)
+    diffs = [item.lines for item in block.items if isinstance(item, DiffItem)]
+    named = {line.text for lines in diffs for line in lines if line.kind == "file"}
     for location in block.locations:
         # a diff names its file itself
         if location.path not in named and f"{location.path} (new file)" not in named:
-            yield _text((str(location), "blue"), _INDENT)
+            yield _line(str(location), "blue", _INDENT)
     yield from _items(block.items, _INDENT, "")
     for permission in block.permissions:
         yield from _permission(permission, _INDENT)
 
 
 def _permission(block: PermissionBlock, margin: str) -> Iterator[_Line]:
-    yield _text((f"? {block.title}", "bold magenta"), margin)
+    yield _line(f"? {block.title}", "bold magenta", margin)
     inner = margin + _INDENT
     if block.description:
-        yield _text((block.description), inner)
+        yield _line(block.description, "", inner)
     if block.command is not None:
         yield from _command(block.command, block.cwd, inner)
     for option in block.options:
         kind = option.kind.replace("_", " ")
-        yield _spans(("• ", option.name, (f"  ({kind})", "dim")), inner)
+        yield _Line(((f"• {option.name}", ""), (f"  ({kind})", "dim")), inner, prose=True)
 
 
 def _plan(block: PlanBlock) -> Iterator[_Line]:
-    yield _text(("Plan", "bold"))
+    yield _line("Plan", "bold")
     for step in block.steps:
-        yield _spans(((step.mark, STATUS_STYLES[step.status]), " ", step.text), _INDENT)
+        parts = ((f"{step.mark} ", STATUS_STYLES[step.status]), (step.text, ""))
+        yield _Line(parts, _INDENT, prose=True)
     if block.text:
-        yield _text((block.text.rstrip("\n")), _INDENT)
+        yield _line(block.text.rstrip("\n"), "", _INDENT)
 
 
 def _footer(block: FooterBlock) -> Iterator[_Line]:
     if block.title:
-        yield _text((block.title, "bold"))
+        yield _line(block.title, "bold")
     facts = [f"{setting.name}: {setting.value}" for setting in block.settings]
     if block.usage:
         facts.append(block.usage)
     facts.append(block.state)
     if block.cancelling:
         facts.append("cancelling")
-    yield _text((" · ".join(facts), "dim"))
+    yield _line(" · ".join(facts), "dim")
 
 
 # ---- what stands in them -------------------------------------------------------------------
 
 
-def _items(items: Iterable[Item], margin: str, style: str) -> Iterator[_Line]:
+def _items(items: Iterable[Item], margin: str, style: Style) -> Iterator[_Line]:
     for item in items:
         match item:
             case TextItem():
                 text = item.text.strip("\n")
                 if text:
-                    yield _text((text, style), margin)
+                    yield _line(text, style, margin)
             case DescribedItem():
-                yield _text((item.text, f"{style} cyan"), margin)
+                yield _line(item.text, f"{style} cyan", margin)
             case DiffItem():
                 yield from (_diff_line(line, margin) for line in item.lines)
             case TerminalItem():
@@ -258,8 +268,8 @@ def _items(items: Iterable[Item], margin: str, style: str) -> Iterator[_Line]:
 
 
 def _diff_line(line: DiffLine, margin: str) -> _Line:
-    text = Text(DIFF_SIGNS.get(line.kind, "") + line.text, DIFF_STYLES[line.kind])
-    return _Line(text, margin, prose=False)
+    text = DIFF_SIGNS.get(line.kind, "") + line.text
+    return _line(text, DIFF_STYLES[line.kind], margin, prose=False)
 
 
 def _terminal(item: TerminalItem, margin: str) -> Iterator[_Line]:
@@ -267,14 +277,14 @@ def _terminal(item: TerminalItem, margin: str) -> Iterator[_Line]:
         yield from _command(item.command, item.cwd, margin)
     text = item.text.rstrip()
     if text:
-        yield _text((text, "dim"), margin + _INDENT, prose=False)
+        yield _line(text, "dim", margin + _INDENT, prose=False)
     if not item.received:
-        yield _text(("output not received", "dim italic"), margin)
+        yield _line("output not received", "dim italic", margin)
     if item.exit:
-        yield _text((item.exit, "green" if item.succeeded else "red"), margin)
+        yield _line(item.exit, "green" if item.succeeded else "red", margin)
 
 
 def _command(command: str, cwd: str | None, margin: str) -> Iterator[_Line]:
-    yield _text((f"$ {command}", "bold"), margin)
+    yield _line(f"$ {command}", "bold", margin, prose=False)
     if cwd:
-        yield _text((f"in {cwd}", "dim"), margin)
+        yield _line(f"in {cwd}", "dim", margin)

@@ -23,8 +23,6 @@ from twofold.view.blocks import (
 )
 from twofold.view.diff import DiffLine, diff_lines
 from twofold.view.outline import entry_block, footer, outline
-from twofold.view.terminal import TerminalText, terminal_text
-from twofold.view.text import one_line, sanitize
 
 __all__ = [
     "Block",
@@ -44,15 +42,11 @@ __all__ = [
     "Setting",
     "SubagentBlock",
     "TerminalItem",
-    "TerminalText",
     "TextItem",
     "ToolCallBlock",
     "UnknownBlock",
     "diff_lines",
     "entry_block",
     "footer",
-    "one_line",
     "outline",
-    "sanitize",
-    "terminal_text",
 ]

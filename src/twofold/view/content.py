@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from twofold.text.safe import one_line, sanitize
 from twofold.view.blocks import DescribedItem, Item, TextItem
-from twofold.view.text import one_line, sanitize
 from twofold.wire.content import (
     AudioContent,
     BlobResourceContents,

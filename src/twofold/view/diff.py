@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from twofold.view.text import one_line, sanitize
+from twofold.text.safe import one_line, sanitize
 from twofold.wire import v2
 
 DiffLineKind: TypeAlias = Literal["file", "hunk", "added", "removed", "context", "note"]

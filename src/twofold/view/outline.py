@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from twofold.session import Compaction, Entry, Message, Permission, Session, ToolCall
+from twofold.text.safe import one_line, sanitize
+from twofold.text.terminal import terminal_text
 from twofold.view.blocks import (
     Block,
     CompactionBlock,
@@ -33,8 +35,6 @@ from twofold.view.blocks import (
 )
 from twofold.view.content import content_items, unknown
 from twofold.view.diff import diff_lines
-from twofold.view.terminal import terminal_text
-from twofold.view.text import one_line, sanitize
 from twofold.wire import v2
 from twofold.wire.shared import Content, Cost, Notice, UsageUpdate
 

@@ -207,7 +207,7 @@ def _union_reader(members: tuple[Any, ...]) -> Reader:
     elif len(members) == 1:
         inner = _reader(members[0])
     else:
-        inner = _leaf_reader(Union[members])  # scalars
+        inner = _leaf_reader(Union[members])  # noqa: UP007  # scalars, known only here
 
     def read_union(value: Any, path: str, faults: list[Fault]) -> Any:
         return None if value is None and null else inner(value, path, faults)

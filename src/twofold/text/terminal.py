@@ -10,7 +10,7 @@ import codecs
 import re
 from typing import Final
 
-from twofold.view.text import sanitize
+from twofold.text.safe import sanitize
 
 LONGEST_SEQUENCE: Final = 1 << 16
 """So many characters of an unclosed title, link or image are dropped; the next one shows."""
@@ -36,9 +36,22 @@ _OSC = re.compile(r"[^\x07\x18\x1a\x1b\x9c\n]*+")  # its words stand on one line
 class TerminalText:
     """What a terminal wrote, as text that is safe to show. Feed it, and read `text`."""
 
-    __slots__ = ("_column", "_decoder", "_done", "_line", "_pending", "_string", "_swallowed")
+    __slots__ = (
+        "_column",
+        "_decoder",
+        "_done",
+        "_limit",
+        "_line",
+        "_pending",
+        "_size",
+        "_string",
+        "_swallowed",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None) -> None:
+        """`limit`: how many characters to keep, counted from the end; all if None."""
+        self._limit = limit
+        self._size = 0  # of what is done
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._done: list[str] = []
         self._line: list[str] = []  # the line being written, by character
@@ -52,7 +65,8 @@ class TerminalText:
         """All there is so far, but for a character or escape sequence that is not complete."""
         if len(self._done) > 1:
             self._done = ["".join(self._done)]
-        return "".join([*self._done, sanitize("".join(self._line))])
+        text = "".join([*self._done, sanitize("".join(self._line))])
+        return text if self._limit is None else text[max(0, len(text) - self._limit) :]
 
     def feed(self, output: bytes | bytearray) -> None:
         """Take in what came next."""
@@ -138,8 +152,15 @@ class TerminalText:
                 self._finish_line("")
 
     def _finish_line(self, end: str) -> None:
-        self._done.append(sanitize("".join(self._line)) + end)
+        self._keep(sanitize("".join(self._line)) + end)
         self._line, self._column = [], 0
+
+    def _keep(self, text: str) -> None:
+        self._done.append(text)
+        self._size += len(text)
+        if self._limit is not None and self._size > 2 * self._limit:  # not for every line
+            kept = "".join(self._done)[self._size - self._limit :]
+            self._done, self._size = [kept], len(kept)
 
 
 def terminal_text(output: bytes | bytearray) -> str:

@@ -1,0 +1,77 @@
+"""Measure everything, print one table.
+
+The exit status says that the run came to its end, not that the targets are reached: the table
+says that, and says it plainly.
+"""
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import msgspec
+
+from benchmarks import (
+    accumulator,
+    converting,
+    decoding,
+    diffs,
+    growth,
+    imports,
+    memory,
+    streams,
+)
+from benchmarks.peers import Sdks
+from benchmarks.table import Topic, as_markdown, as_text
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"accumulate {accumulator.QUICK_COUNT} chunks instead of {accumulator.COUNT}",
+    )
+    parser.add_argument("--markdown", metavar="FILE", type=Path, help="write the table there, too")
+    chosen = parser.parse_args()
+    start = perf_counter()
+    topics = _measured(quick=chosen.quick)
+    print(f"done in {perf_counter() - start:.0f} s\n", file=sys.stderr, flush=True)
+    print(as_text(topics, _machine()))
+    if chosen.markdown:
+        chosen.markdown.write_text(as_markdown(topics, _machine()), encoding="utf-8")
+
+
+def _measured(*, quick: bool) -> list[Topic]:
+    with Sdks() as sdks:
+        topics: dict[str, Callable[[], Topic]] = {
+            "stream": lambda: streams.measure(sdks),
+            "growth": growth.measure,
+            "accumulator": lambda: accumulator.measure(sdks, quick=quick),
+            "memory": lambda: memory.measure(sdks),
+            "decode": lambda: decoding.measure(sdks),
+            "upgrade and downgrade": converting.measure,
+            "diff": diffs.measure,
+            "import": lambda: imports.measure(sdks),
+        }
+        return [_announced(name, measure) for name, measure in topics.items()]
+
+
+def _announced(name: str, measure: Callable[[], Topic]) -> Topic:
+    print(f"measuring {name} …", file=sys.stderr, flush=True)
+    return measure()
+
+
+def _machine() -> str:
+    return (
+        f"Python {platform.python_version()}, msgspec {msgspec.__version__}, "
+        f"{platform.system()} {platform.machine()} with {os.cpu_count()} processors"
+    )
+
+
+if __name__ == "__main__":
+    main()

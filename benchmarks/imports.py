@@ -1,0 +1,53 @@
+"""What the first `import` costs, each in a fresh process."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.peers import Sdks, why
+from benchmarks.table import Amount, Row, Target, Topic
+from tests.peers.install import Unavailable
+
+_PASSES = 12
+
+_CODE = """
+from time import process_time
+start = process_time()
+import {module}
+print(process_time() - start)
+"""
+
+
+def measure(sdks: Sdks) -> Topic:
+    """Our import, the SDK's, and that of the one thing we depend on."""
+    ours, least, theirs = [], [], []
+    missing = None
+    for _ in range(_PASSES):
+        ours.append(_seconds(Path(sys.executable), "twofold"))
+        least.append(_seconds(Path(sys.executable), "msgspec"))
+        try:
+            if missing is None:
+                theirs.append(_seconds(sdks.v1.interpreter(), "acp"))
+        except Unavailable as error:
+            missing = why(error)
+    row = Row(
+        "import",
+        Amount(min(ours)),
+        Amount(min(least), whose="msgspec"),
+        missing or Amount(min(theirs)),
+        Target("≤ 1/5 of SDK", 1 / 5, "SDK"),
+    )
+    return Topic(
+        "import",
+        f"`import twofold` beside `import acp` (SDK {sdks.v1.release}), without the start of "
+        f"Python. The shortest of {_PASSES} fresh processes each, in turns.",
+        [row],
+    )
+
+
+def _seconds(python: Path, module: str) -> float:
+    command = [str(python), "-I", "-c", _CODE.format(module=module)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Unavailable(f"import {module}: {done.stderr.strip().splitlines()[-1]}")
+    return float(done.stdout)
