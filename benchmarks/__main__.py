@@ -22,6 +22,7 @@ from benchmarks import (
     growth,
     imports,
     memory,
+    peers,
     streams,
 )
 from benchmarks.peers import Sdks
@@ -67,7 +68,9 @@ def _announced(name: str, measure: Callable[[], Topic]) -> Topic:
 
 
 def _machine() -> str:
+    """What was compared, and where."""
     return (
+        f"the official Python SDK {peers.V1} for version 1 and {peers.V2} for version 2; "
         f"Python {platform.python_version()}, msgspec {msgspec.__version__}, "
         f"{platform.system()} {platform.machine()} with {os.cpu_count()} processors"
     )

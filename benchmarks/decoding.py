@@ -11,7 +11,7 @@ from twofold.wire import codec
 
 _WINDOW = 100
 _WINDOWS = 20
-_PASSES = 9
+_PASSES = 31
 _SDK_WINDOWS = 2
 
 

@@ -118,7 +118,7 @@ class Topic(NamedTuple):
 
 
 def as_text(topics: Sequence[Topic], where: str = "") -> str:
-    """The table for a terminal; `where` says on what it was measured."""
+    """The table for a terminal; `where` says beside and on what it was measured."""
     table = [HEADINGS, *(row.cells() for topic in topics for row in topic.rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(HEADINGS))]
     lines = [_aligned(row, widths) for row in table]
@@ -137,11 +137,11 @@ def as_markdown(topics: Sequence[Topic], where: str = "") -> str:
 def _notes(topics: Sequence[Topic], where: str) -> list[str]:
     notes = [
         "ratios: Twofold by floor, where less is better; SDK by Twofold, where more is better.",
-        "times: processor time, which what else the machine does hardly changes.",
+        "times: processor time, so that what else the machine does counts little.",
         *(f"{topic.name}: {topic.how}" for topic in topics),
     ]
     if where:
-        notes.append(f"measured on: {where}.")
+        notes.append(f"beside and on: {where}.")
     notes += dict.fromkeys(
         f"not measured: {cell.why}"
         for topic in topics
@@ -190,7 +190,7 @@ def _pace(ours: Amount, theirs: Amount | Missing | None) -> str:
         return ""
     word = "less" if ours.unit == "B" else "faster"
     times = theirs.value / ours.value
-    return f"{times:,.0f}× {word}" if times >= 10 else f"{times:.1f}× {word}"
+    return f"{times:,.0f}× {word}" if times >= 100 else f"{times:.1f}× {word}"
 
 
 def _shown(value: float, unit: Literal["s", "B"]) -> str:

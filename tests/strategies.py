@@ -211,7 +211,7 @@ def _resource_links(version: int, unknown: bool, annotations: Values) -> Values:
         "title": maybe(texts),
         "description": maybe(texts),
         "mimeType": maybe(texts),
-        "size": maybe(st.sampled_from((0, 1024, 2**63 - 1))),
+        "size": maybe(st.sampled_from((-1 if version == 1 else 0, 1024, 2**63 - 1))),
         "annotations": annotations,
     }
     if version == 2:

@@ -2,9 +2,11 @@
 
 import base64
 import copy
+import gc
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from itertools import pairwise
 from types import FrameType
@@ -102,28 +104,28 @@ def message_of(session: Session, message_id: str, role: Any = "agent") -> Messag
 # ---- law 3: live = replay = snapshot ---------------------------------------------------------
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(v2_struct_streams(), drafts)
 def test_a_snapshot_rebuilds_the_session(stream: Stream, draft: Draft) -> None:
     session = fold(stream, draft)
     assert fold(snapshot(session), draft) == session
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(v2_struct_streams(), drafts)
 def test_a_snapshot_rebuilds_the_session_through_bytes(stream: Stream, draft: Draft) -> None:
     session = fold(stream, draft)
     assert fold(through_bytes(snapshot(session)), draft) == session
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(v2_struct_streams(), drafts)
 def test_a_snapshot_is_its_own_snapshot(stream: Stream, draft: Draft) -> None:
     rebuilding = snapshot(fold(stream, draft))
     assert snapshot(fold(rebuilding, draft)) == rebuilding
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(v2_struct_streams(max_size=20), v2_struct_streams(max_size=10), drafts)
 def test_a_session_goes_on_from_its_snapshot_as_from_itself(
     before: Stream, after: Stream, draft: Draft
@@ -133,13 +135,13 @@ def test_a_session_goes_on_from_its_snapshot_as_from_itself(
     assert joined == fold([*before, *after], draft)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(v2_struct_streams(), drafts)
 def test_live_and_replayed_updates_give_the_same_session(stream: Stream, draft: Draft) -> None:
     assert fold(through_bytes(stream), draft) == fold(stream, draft)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(v2_struct_streams(max_size=20), v2_struct_streams(max_size=10))
 def test_a_snapshot_does_not_change_when_the_session_goes_on(before: Stream, after: Stream) -> None:
     session = fold(before)
@@ -150,7 +152,7 @@ def test_a_snapshot_does_not_change_when_the_session_goes_on(before: Stream, aft
     assert [codec.encode(update) for update in taken] == written
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(v2_struct_streams(), drafts)
 def test_folding_leaves_the_updates_as_they_were(stream: Stream, draft: Draft) -> None:
     written = [codec.encode(update) for update in stream]
@@ -158,7 +160,7 @@ def test_folding_leaves_the_updates_as_they_were(stream: Stream, draft: Draft) -
     assert [codec.encode(update) for update in stream] == written
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.lists(v2_permission_requests(), max_size=5), v2_struct_streams(max_size=10))
 def test_a_snapshot_holds_what_permission_requests_said_of_tool_calls(
     requests: list[Json], stream: Stream
@@ -173,7 +175,7 @@ def test_a_snapshot_holds_what_permission_requests_said_of_tool_calls(
 # ---- law 4: prefix ---------------------------------------------------------------------------
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(v2_struct_streams(), st.lists(st.integers(0, 40), max_size=4), drafts)
 def test_a_stream_in_pieces_gives_the_same_session(
     stream: Stream, cuts: list[int], draft: Draft
@@ -252,7 +254,7 @@ class Mirror:
         return all(getattr(self.session, name) == self.parts[name] for name in MIRRORED)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(v2_struct_streams(), drafts)
 def test_a_view_that_reads_what_the_facts_name_equals_the_session(
     stream: Stream, draft: Draft
@@ -265,7 +267,7 @@ def test_a_view_that_reads_what_the_facts_name_equals_the_session(
         assert mirror.is_equal()
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     st.lists(v2_permission_requests() | st.integers(0, 2), max_size=8),
     v2_struct_streams(max_size=8),
@@ -284,14 +286,14 @@ def test_a_view_learns_of_permissions_by_facts_too(steps: list[Any], stream: Str
         assert mirror.is_equal()
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(v2_struct_streams(), drafts)
 def test_every_update_is_told_by_at_least_one_fact(stream: Stream, draft: Draft) -> None:
     session = Session("s", draft)
     assert all(session.apply(update) for update in stream)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(v2_struct_streams())
 def test_entries_stand_in_order_of_first_appearance_and_know_their_place(stream: Stream) -> None:
     session = fold(stream)
@@ -305,6 +307,16 @@ def test_entries_stand_in_order_of_first_appearance_and_know_their_place(stream:
 # ---- law 8: constant -------------------------------------------------------------------------
 
 
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Without the garbage collector, whose hooks are Python and would be counted."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def opcodes(act: Callable[[], object]) -> int:
     """How many instructions of Python an act takes: work, not time."""
     count = 0
@@ -316,11 +328,12 @@ def opcodes(act: Callable[[], object]) -> int:
         return trace
 
     before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        act()
-    finally:
-        sys.settrace(before)
+    with undisturbed():
+        sys.settrace(trace)
+        try:
+            act()
+        finally:
+            sys.settrace(before)
     return count
 
 
@@ -331,15 +344,16 @@ def least_memory(acts: Iterable[Callable[[], object]]) -> int:
     copies a whole collection does so every time.
     """
     peaks = []
-    tracemalloc.start()
-    try:
-        for act in acts:
-            before = tracemalloc.get_traced_memory()[0]
-            tracemalloc.reset_peak()
-            act()
-            peaks.append(tracemalloc.get_traced_memory()[1] - before)
-    finally:
-        tracemalloc.stop()
+    with undisturbed():
+        tracemalloc.start()
+        try:
+            for act in acts:
+                before = tracemalloc.get_traced_memory()[0]
+                tracemalloc.reset_peak()
+                act()
+                peaks.append(tracemalloc.get_traced_memory()[1] - before)
+        finally:
+            tracemalloc.stop()
     return min(peaks)
 
 
@@ -457,7 +471,7 @@ def joined(message: Message) -> str:
     return "".join([block.text for block in message.content if isinstance(block, TextContent)])
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(v2_update_structs(*MESSAGES), st.booleans()), max_size=30))
 def test_the_text_is_the_join_of_the_text_blocks_whenever_it_is_read(
     steps: list[tuple[v2.SessionUpdate, bool]],
@@ -582,7 +596,7 @@ def test_a_snapshot_is_whole_upserts_in_the_order_of_the_entries() -> None:
     ]
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(v2_struct_streams(), drafts)
 def test_a_snapshot_has_one_upsert_for_each_entry_and_ends_with_the_state(
     stream: Stream, draft: Draft
@@ -917,7 +931,6 @@ def test_a_status_during_a_pending_permission_leaves_it_pending() -> None:
     assert session.tool_calls["a"].status == "in_progress"
 
 
-@pytest.mark.xfail(reason="snapshot: a field named like the tag is kept, and not written")
 def test_a_snapshot_survives_a_permission_whose_tool_call_carries_the_tag_of_an_update() -> None:
     session = Session("s")
     session.ask(1, permission(subject=about(sessionUpdate="tool_call_update", title="t")))
@@ -1088,7 +1101,7 @@ def notified(session_id: str, update: v2.SessionUpdate) -> v2.UpdateSessionNotif
     return v2.UpdateSessionNotification(session_id, update)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(ids, v2_update_structs()), max_size=25), drafts)
 def test_many_sessions_side_by_side_do_not_mix(
     steps: list[tuple[str, v2.SessionUpdate]], draft: Draft

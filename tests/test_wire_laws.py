@@ -58,13 +58,13 @@ def read_with_faults(value: Any, shape: Any) -> tuple[Any, list[str]]:
 # ---- law 2: nothing lost ---------------------------------------------------------------------
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(v2_updates())
 def test_an_update_of_version_2_is_written_as_it_was_read(update: Json) -> None:
     assert written_back(update, v2.SessionUpdate) == canonical(update)
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(v1_updates() | v1_updates(unknown=True))
 def test_an_update_of_version_1_is_written_as_it_was_read(update: Json) -> None:
     assert written_back(update, v1.SessionUpdate) == canonical(update)
@@ -84,7 +84,7 @@ def test_a_permission_request_of_version_1_is_written_as_it_was_read(request: Js
 def test_what_a_method_takes_and_gives_is_written_as_it_was_read(name: str) -> None:
     shape = METHOD_TYPES[name]
 
-    @settings(max_examples=25)
+    @settings(max_examples=12)
     @given(values_of(shape))
     def holds(message: Json) -> None:
         assert written_back(message, shape) == canonical(message)
@@ -226,10 +226,7 @@ def test_a_lone_surrogate_survives(where: str) -> None:
     )
 
 
-@pytest.mark.xfail(reason="read: msgspec.convert raises UnicodeEncodeError, which is not caught")
-@pytest.mark.parametrize(
-    "where", ["in a field's name", "in a tag", "in the tag of a content block"]
-)
+@pytest.mark.parametrize("where", SURROGATES)
 def test_a_lone_surrogate_survives_in_parsed_json(where: str) -> None:
     shape, message = SURROGATES[where]
     assert canonical(codec.to_json(codec.read(message, shape))) == canonical(message)
@@ -319,7 +316,6 @@ def test_a_state_keeps_fields_that_mean_nothing_in_it(state: Json) -> None:
     assert written_back(update, v2.SessionUpdate) == canonical(update)
 
 
-@pytest.mark.xfail(reason="ResourceLink.size: version 1 allows any int64, version 2 a uint64")
 def test_a_negative_size_is_valid_in_version_1() -> None:
     link = {"type": "resource_link", "name": "n", "uri": "file:///x", "size": -1}
     update = {"sessionUpdate": "agent_message_chunk", "content": link}
@@ -392,7 +388,7 @@ def test_every_known_tag_of_version_1_has_a_struct(tag: str) -> None:
 SHAPES = [*METHOD_TYPES.values(), v1.SessionUpdate, v2.SessionUpdate, ContentBlock]
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.binary(max_size=60) | st.text(max_size=40), st.sampled_from(SHAPES))
 @example(b"", v2.SessionUpdate)
 @example(b"\xef\xbb\xbf{}", v2.SessionUpdate)
@@ -409,7 +405,7 @@ def test_any_bytes_are_read_or_malformed(data: bytes | str, shape: Any) -> None:
         codec.decode(data, shape)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(json_values, st.sampled_from(SHAPES))
 def test_any_json_is_read_or_malformed(value: Any, shape: Any) -> None:
     with suppress(Malformed):
@@ -448,7 +444,7 @@ DAMAGED = st.one_of(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(DAMAGED)
 def test_a_damaged_message_is_read_or_malformed_and_what_is_read_can_be_written(
     case: tuple[Json, Any],
@@ -464,7 +460,7 @@ def test_a_damaged_message_is_read_or_malformed_and_what_is_read_can_be_written(
     assert again == []
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(DAMAGED)
 def test_what_is_not_reported_as_a_fault_is_not_lost(case: tuple[Json, Any]) -> None:
     message, shape = case

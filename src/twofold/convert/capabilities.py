@@ -12,7 +12,7 @@ from typing import TypeVar
 from twofold.convert.carry import carried
 from twofold.convert.losses import Losses
 from twofold.wire import codec, v1, v2
-from twofold.wire.base import UNSET, Extras, Malformed, Maybe, Omittable, Wire
+from twofold.wire.base import UNSET, Extras, Maybe, Omittable, Wire
 from twofold.wire.shared import Capability, EnvVariable, Implementation
 
 NAMELESS = Implementation("unknown", "0")
@@ -328,11 +328,7 @@ def upgrade_auth_method(
     if not (isinstance(raw.get("methodId"), str) and isinstance(raw.get("name"), str)):
         losses.report(path, "version 2 requires an id and a name")
         return None
-    try:
-        read: v2.AuthMethod = codec.read(raw, v2.AuthMethod)
-    except Malformed as error:
-        losses.report(path, error.reason)
-        return None
+    read: v2.AuthMethod = codec.read(raw, v2.AuthMethod)
     return read
 
 

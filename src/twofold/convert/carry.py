@@ -1,12 +1,14 @@
 """What travels beside the fields: `_meta`, and fields that neither version has."""
 
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import fields
 
 from twofold.convert.losses import Losses
 from twofold.wire.base import UNSET, Extras, Wire
+
+W = TypeVar("W", bound=Wire)
 
 
 def carried(source: Wire, target: type[Wire], losses: Losses, path: str) -> dict[str, Any]:
@@ -22,7 +24,9 @@ def carried(source: Wire, target: type[Wire], losses: Losses, path: str) -> dict
         kept = dict(source.unknown.fields)
         for name in _names(target) & kept.keys():
             del kept[name]
-            losses.report(f"{path}.{name}", "this field means something else in the other version")
+            losses.report(
+                f"{path}.{name}".lstrip("."), "this field means something else in the other version"
+            )
         if kept:
             values["unknown"] = Extras(kept)
     return values
@@ -32,3 +36,10 @@ def carried(source: Wire, target: type[Wire], losses: Losses, path: str) -> dict
 def _names(shape: type[Wire]) -> frozenset[str]:
     tag = shape.__struct_config__.tag_field
     return frozenset(info.encode_name for info in fields(shape)) | ({tag} if tag else set())
+
+
+def recast(source: Wire, shape: type[W], losses: Losses, path: str = "", **changed: Any) -> W:
+    """`source` as a `shape` of the other version: what has the same name there is the same."""
+    same = set(source.__struct_fields__) & set(shape.__struct_fields__) - {"meta", "unknown"}
+    values = {name: getattr(source, name) for name in same} | changed
+    return shape(**values, **carried(source, shape, losses, path))

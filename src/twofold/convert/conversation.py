@@ -29,7 +29,6 @@ from twofold.rpc.messages import Failure, Message, Notification, Request, Respon
 from twofold.rpc.pending import Handler, Pending
 from twofold.wire import codec, guide, v1, v2
 from twofold.wire.base import Extras, Fault, Malformed
-from twofold.wire.content import ContentBlock
 from twofold.wire.shared import Error
 
 Target: TypeAlias = Literal["1", "2"]
@@ -48,8 +47,23 @@ class _Turn(Struct):
     """A prompt of a version 1 client that a version 2 agent works on."""
 
     request_id: int | str
+    echo: Echo
+    busy: bool
+    """Work was going on already when the prompt was sent."""
     message_id: str = ""
+    inserted: bool = False
+    """The agent took the prompt in: it said so, or repeated it."""
     running: bool = False
+    """Work has been going on since the prompt was sent."""
+    idle: v2.StateUpdate | None = None
+    """How that work ended."""
+
+    def report(self, state: v2.StateUpdate) -> None:
+        """The session said what it is doing."""
+        if state.state != "idle":
+            self.running, self.idle = True, None
+        elif self.running or (self.busy and self.inserted):
+            self.idle = state  # any other idle is a snapshot, or the end of something else
 
 
 class _Asked(Struct):
@@ -59,6 +73,8 @@ class _Asked(Struct):
     source: str
     params: Any = None
     """None until it was converted: an answer to what was not passed on is not passed on."""
+    message_id: str = ""
+    """The id that a prompt was given."""
     passed: bool = False
     """It went out as it came, and so does the answer."""
 
@@ -77,8 +93,8 @@ class Conversation:
         self._upgraders: dict[str, Upgrader] = {}
         self._guides: dict[str, GuideUpgrader] = {}
         self._downgraders: dict[str, Downgrader] = {}
-        self._turns: dict[str, _Turn] = {}
-        self._echoes: dict[str, Echo] = {}
+        self._turns: dict[str, list[_Turn]] = {}
+        self._busy: set[str] = set()
         self._pending: Pending[_Asked] = Pending()
 
     # ---- updates
@@ -101,34 +117,30 @@ class Conversation:
             return self._upgrader(session_id).update(self._read(value, v1.SessionUpdate))
         if dialect == "guide":
             return self._guide(session_id).update(self._read(value, guide.SessionUpdate))
-        return [lift(self._read(value, v2.SessionUpdate))]
+        read = self._read(value, v2.SessionUpdate)
+        return [lift(read) if self.target == "2" else read]  # version 1 has June's texts itself
 
     def _lower(self, update: v2.SessionUpdate, session_id: str) -> list[v1.SessionUpdate]:
-        turn = self._turns.get(session_id)
-        if isinstance(update, v2.UserMessage | v2.UserMessageChunk) and self._echoed(
-            update, session_id, turn
+        turns = self._turns.get(session_id, [])
+        if isinstance(update, v2.UserMessage | v2.UserMessageChunk) and any(
+            _echoed(update, turn) for turn in turns
         ):
-            return []
-        if isinstance(update, v2.StateUpdate) and turn is not None:
-            turn.running |= update.state != "idle"
-            if update.background:
-                self.losses.report("update.background", "version 1 knows no background work")
-            return []  # it shows in the prompt's result
+            return []  # the client shows its own prompt
+        if isinstance(update, v2.StateUpdate):
+            self._report(update, session_id)
+            if turns:
+                if update.background:
+                    self.losses.report("update.background", "version 1 knows no background work")
+                return []  # it shows in the prompt's result
         return self._downgrader(session_id).update(update)
 
-    def _echoed(
-        self, update: v2.UserMessage | v2.UserMessageChunk, session_id: str, turn: _Turn | None
-    ) -> bool:
-        if turn is None:
-            return False
-        if turn.message_id == update.message_id:
-            return True  # the client shows its own prompt
-        blocks = update.content if isinstance(update, v2.UserMessage) else [update.content]
-        echo = self._echoes.setdefault(session_id, Echo())
-        if blocks and all([echo.swallows(block) for block in blocks]):
-            turn.message_id = turn.message_id or update.message_id
-            return True
-        return False
+    def _report(self, state: v2.StateUpdate, session_id: str) -> None:
+        for turn in self._turns.get(session_id, []):
+            turn.report(state)
+        if state.state == "idle":
+            self._busy.discard(session_id)
+        else:
+            self._busy.add(session_id)
 
     # ---- messages
 
@@ -152,24 +164,23 @@ class Conversation:
             Out(Notification(message.method, {**params, "update": update}))
             for update in self.update(params["update"], session_id)
         ]
-        if self.target == "1":
-            outs += self._ended(params["update"], session_id)
+        return outs + self._ended(session_id)
+
+    def _ended(self, session_id: str) -> list[Out]:
+        """The results that a version 1 client waits for, of the turns that are over."""
+        outs = []
+        for turn in list(self._turns.get(session_id, [])):
+            if turn.inserted and turn.idle is not None:
+                outs.append(Out(self._end(turn.request_id, turn.idle)))
+                self._turns[session_id].remove(turn)
         return outs
 
-    def _ended(self, update: dict[str, Any], session_id: str) -> list[Out]:
-        """The result that a version 1 client waits for, when the turn is over."""
-        turn = self._turns.get(session_id)
-        if turn is None or update.get("sessionUpdate") != "state_update":
-            return []
-        state: v2.StateUpdate = self._read(update, v2.StateUpdate)
-        if state.state != "idle" or not (turn.running or turn.message_id):
-            return []
-        del self._turns[session_id]
+    def _end(self, request_id: int | str, state: v2.StateUpdate) -> Response | Failure:
         if state.stop_reason == "error":
             error = codec.to_json(state.error) if state.error else None
             failure = error or {"code": -32603, "message": "The turn ended with an error"}
-            return [Out(Failure(turn.request_id, failure))]
-        return [Out(Response(turn.request_id, codec.to_json(self._stop(state))))]
+            return Failure(request_id, failure)
+        return Response(request_id, codec.to_json(self._stop(state)))
 
     def _stop(self, state: v2.StateUpdate) -> v1.PromptResponse:
         reason = state.stop_reason
@@ -194,43 +205,54 @@ class Conversation:
         name, converted = self._params(message.method, params, source)
         asked.params = params
         told = replace(message, method=name, params=codec.to_json(converted))
-        return [Out(told), *self._prompted(message, params, source)]
+        if isinstance(params, v1.LoadSessionRequest) or (
+            isinstance(params, v2.ResumeSessionRequest) and params.replay_from
+        ):
+            self._start_over(params.session_id)
+        if isinstance(message, Request) and message.method == "session/prompt":
+            return [Out(told), *self._prompted(message, asked)]
+        return [Out(told)]
 
     def _params(self, method: str, params: Any, source: str) -> tuple[str, Any]:
         if method == "session/request_permission":
             return method, self._permission(params, source)
         if source == self.target:
             return method, params
-        if source == "1":
-            return upgrade_params(method, params, self.losses)
-        return downgrade_params(method, params, self.losses)
+        if source == "2":
+            return downgrade_params(method, params, self.losses)
+        name, converted = upgrade_params(method, params, self.losses)
+        if isinstance(params, v1.SetSessionModeRequest):
+            option = self._upgrader(params.session_id).mode_option_id
+            converted = replace(converted, config_id=option)
+        return name, converted
 
     def _permission(self, params: Any, source: str) -> Any:
-        lifted = (
-            self._upgrader(params.session_id).permission(params)
-            if source == "1"
-            else lift_permission(params)
-        )
-        if self.target == "2":
-            return lifted
-        return self._downgrader(params.session_id).permission(lifted)
+        if source == "1":
+            return self._upgrader(params.session_id).permission(params)
+        if self.target == "1":
+            return self._downgrader(params.session_id).permission(params)
+        return lift_permission(params)
 
-    def _prompted(self, message: Request | Notification, params: Any, source: str) -> list[Out]:
-        if message.method != "session/prompt" or not isinstance(message, Request):
-            return []
-        session_id = params.session_id
-        if self.target == "2" and source == "1":
-            return [
-                self._update(session_id, each, back=True)
-                for each in self._upgrader(session_id).prompt(params.prompt)
-            ]
-        if self.target == "1" and source == "2":
-            self._turns[session_id] = _Turn(message.id)
-            self._expect(session_id, params.prompt)
+    def _start_over(self, session_id: str) -> None:
+        """A replay tells everything again, to someone who has seen none of it."""
+        self._downgraders.pop(session_id, None)
+        self._guides.pop(session_id, None)
+        if session_id in self._upgraders:
+            self._upgraders[session_id] = self._upgraders[session_id].replayed()
+
+    def _prompted(self, message: Request, asked: _Asked) -> list[Out]:
+        session_id, prompt = asked.params.session_id, asked.params.prompt
+        if self.target == "2" and asked.source == "1":
+            upgrader = self._upgrader(session_id)
+            shown = upgrader.prompt(prompt)
+            asked.message_id = upgrader.prompt_id
+            return [self._update(session_id, each, back=True) for each in shown]
+        if self.target == "1" and asked.source == "2":
+            echo = Echo()
+            echo.expect(prompt)
+            turn = _Turn(message.id, echo, session_id in self._busy)
+            self._turns.setdefault(session_id, []).append(turn)
         return []
-
-    def _expect(self, session_id: str, prompt: list[ContentBlock]) -> None:
-        self._echoes.setdefault(session_id, Echo()).expect(prompt)
 
     def _update(self, session_id: str, update: Any, *, back: bool = False) -> Out:
         params = {"sessionId": session_id, "update": codec.to_json(update)}
@@ -263,28 +285,32 @@ class Conversation:
         converted: Any
         outs: list[Out] = []
         if asked.method == "session/prompt":
-            upgrader = self._upgrader(asked.params.session_id)
-            converted = v2.PromptResponse(upgrader.prompt_id)
-            idle = upgrader.finished(result)
+            converted = v2.PromptResponse(asked.message_id)
+            idle = self._upgrader(asked.params.session_id).finished(result)
             outs.append(self._update(asked.params.session_id, idle))
         elif asked.method == "session/request_permission":
             converted = upgrade_outcome(result)
         elif asked.method == "session/set_mode":
             upgrader = self._upgrader(asked.params.session_id)
-            upgrader.mode_set(asked.params.mode_id)
+            upgrader.mode_chosen(asked.params.mode_id)
             converted = v2.SetSessionConfigOptionResponse(upgrader.config_options)
         else:
-            if isinstance(result, v1.NewSessionResponse | v1.SessionSetup):
-                self._upgrader(_session_of(asked, result)).setup(result)
             converted = upgrade_result(asked.method, result, self.losses)
+            if isinstance(result, v1.NewSessionResponse | v1.SessionSetup):
+                self._upgrader(_session_of(asked, result)).setup(result, Losses())
+            elif isinstance(converted, v2.SetSessionConfigOptionResponse):
+                options = self._upgrader(asked.params.session_id).options_set(converted)
+                converted = replace(converted, config_options=options)
         return [Out(replace(message, result=codec.to_json(converted))), *outs]
 
     def _result_of_v2(self, message: Response, asked: _Asked, result: Any) -> list[Out]:
         if asked.method == "session/prompt":
-            turn = self._turns.get(asked.params.session_id)
-            if turn is not None and isinstance(result, v2.PromptResponse):
-                turn.message_id = result.message_id
-            return []  # version 1 answers when the turn is over
+            for turn in self._turns.get(asked.params.session_id, []):
+                if turn.request_id == message.id:
+                    turn.inserted = True
+                    if isinstance(result, v2.PromptResponse):
+                        turn.message_id = result.message_id
+            return self._ended(asked.params.session_id)  # version 1 answers when the turn is over
         if asked.method == "session/request_permission":
             answer = downgrade_outcome(result, self.losses)
             return [Out(replace(message, result=codec.to_json(answer)))]
@@ -306,7 +332,8 @@ class Conversation:
             return []
         if asked.method != "session/prompt":
             return [Out(message)]
-        self._turns.pop(asked.params.session_id, None)
+        turns = self._turns.get(asked.params.session_id, [])
+        turns[:] = [turn for turn in turns if turn.request_id != message.id]
         if self.target == "2" and asked.source == "1":
             error = as_error(message.error)
             idle = v2.StateUpdate("idle", "error", error)
@@ -332,6 +359,17 @@ class Conversation:
 
     def _read(self, value: Any, shape: Any) -> Any:
         return codec.read(value, shape, self.faults)
+
+
+def _echoed(update: v2.UserMessage | v2.UserMessageChunk, turn: _Turn) -> bool:
+    """Whether a user message is the prompt of `turn`."""
+    if turn.message_id:
+        return turn.message_id == update.message_id
+    blocks = update.content if isinstance(update, v2.UserMessage) else [update.content]
+    if not blocks or not all(turn.echo.swallows(block) for block in blocks):
+        return False
+    turn.message_id, turn.inserted = update.message_id, True
+    return True
 
 
 def _session_of(asked: _Asked, result: Any) -> str:

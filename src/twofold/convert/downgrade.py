@@ -15,7 +15,7 @@ from twofold.convert.carry import carried
 from twofold.convert.diffs import BadPatch, FilePatch, parse_patch
 from twofold.convert.drafts import lift_july
 from twofold.convert.losses import Losses
-from twofold.convert.setup import downgrade_command, downgrade_config_option, modes_of
+from twofold.convert.options import downgrade_command, downgrade_config_option, modes_of
 from twofold.convert.upgrade import PLAN_ID, upgrade_diff
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET, Known

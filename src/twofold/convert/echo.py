@@ -33,7 +33,8 @@ class Echo:
             and block.text
             and expected.text.startswith(block.text)
         ):
-            self._expected[0] = TextContent(expected.text[len(block.text) :])
+            rest = expected.text[len(block.text) :]
+            self._expected[:1] = [TextContent(rest)] if rest else []
             return True
         self._expected = []
         return False

@@ -15,7 +15,7 @@ from twofold.convert.carry import carried
 from twofold.convert.drafts import lift
 from twofold.convert.guide_content import AnyTerminal, terminal_updates, upgrade_content
 from twofold.convert.losses import Losses
-from twofold.convert.setup import MODE, upgrade_config_option
+from twofold.convert.options import MODE, upgrade_config_option
 from twofold.convert.upgrade import (
     PLAN_ID,
     mode_id,

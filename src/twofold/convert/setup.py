@@ -1,262 +1,45 @@
 """Requests and their results, one version into the other, without memory.
 
-Every method but the two whose sense depends on what went before: session/update
-(`convert.upgrade`, `convert.downgrade`), session/request_permission (`convert.permission`) and the
-result of session/prompt, which in one version ends the turn and in the other begins it
-(`convert.translator`). A method that the other version does not have is refused; so is anything
-that no longer asks what was asked once a part is left out. All else that cannot be carried is left
-out and reported.
+All but session/update, session/request_permission and the result of session/prompt, whose sense
+depends on what went before. A method that the other version does not have is refused; so is
+whatever would ask for something else once a part of it is left out. Any other part that cannot be
+carried is left out and reported.
 
-Of no consequence, and not reported: null for omitted, an omitted list for an empty one where a
-version requires it, a mode that also appears as a config option, an unnamed peer that gets a name.
+Not reported, for it says nothing: null for omitted, an empty `_meta` where there is no place for
+one, an empty list where a version requires a list, a name for a peer that has none, and a mode
+that is said once more as a config option.
 """
 
-import re
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, TypeVar
-
-from msgspec.structs import replace
 
 from twofold.convert.capabilities import (
     downgrade_agent,
     downgrade_client,
     kept,
-    renamed,
     upgrade_agent,
     upgrade_client,
 )
-from twofold.convert.carry import carried
+from twofold.convert.carry import carried, recast
+from twofold.convert.downgrade import downgrade_block
+from twofold.convert.elicitation import downgrade_answer, downgrade_question, upgrade_question
+from twofold.convert.formats import is_rfc3339
 from twofold.convert.losses import Losses, NotConvertible
-from twofold.wire import codec, v1, v2
-from twofold.wire.base import UNSET, Extras, Malformed, Maybe, Omittable, Wire
-from twofold.wire.content import UnknownContent
-from twofold.wire.elicitation import (
-    CreateElicitationResponse,
-    ElicitationAccept,
-    ElicitationPropertySchema,
-    MultiSelectPropertySchema,
-    StringMultiSelectItems,
-    StringPropertySchema,
-    TitledMultiSelectItems,
-    UnknownElicitation,
+from twofold.convert.options import (
+    MODE,
+    downgrade_config_options,
+    modes_of,
+    upgrade_config_options,
+    with_modes,
 )
+from twofold.convert.upgrade import is_uri, upgrade_block
+from twofold.wire import codec, v1, v2
+from twofold.wire.base import UNSET, Malformed, Omittable, Wire
+from twofold.wire.content import UnknownContent
 from twofold.wire.methods import Method
-from twofold.wire.shared import CancelRequestNotification, SessionConfigSelectOption
+from twofold.wire.shared import CancelRequestNotification
 
 W = TypeVar("W", bound=Wire)
-
-MODE = "mode"
-"""The id and category of the config option that stands for the modes of version 1."""
-
-
-def _recast(source: Wire, shape: type[W], losses: Losses, path: str = "", **changed: Any) -> W:
-    """`source` as a `shape` of the other version: what has the same name there is the same."""
-    same = set(source.__struct_fields__) & set(shape.__struct_fields__) - {"meta", "unknown"}
-    values = {name: getattr(source, name) for name in same} | changed
-    return shape(**values, **carried(source, shape, losses, path))
-
-
-# ---- config options ------------------------------------------------------------------------
-
-
-def upgrade_config_option(
-    option: v1.SessionConfigOption, losses: Losses, path: str = "configOption"
-) -> v2.SessionConfigOption:
-    """A config option; one of a type that we do not know is kept, under its new id."""
-    match option:
-        case v1.SessionConfigSelect():
-            options = _upgrade_choices(option, losses, f"{path}.options")
-            shape = v2.SessionConfigSelect
-            return _recast(option, shape, losses, path, config_id=option.id, options=options)
-        case v1.SessionConfigBoolean():
-            return _recast(option, v2.SessionConfigBoolean, losses, path, config_id=option.id)
-    raw = renamed(option.raw.fields, "id", "configId", losses, path)
-    return v2.UnknownSessionConfig(raw=Extras(raw))
-
-
-def downgrade_config_option(
-    option: v2.SessionConfigOption, losses: Losses, path: str = "configOption"
-) -> v1.SessionConfigOption | None:
-    """A config option; None for one of a type that version 1 does not know."""
-    match option:
-        case v2.SessionConfigSelect():
-            options = [
-                _downgrade_choice(choice, losses, f"{path}.options[{index}]")
-                for index, choice in enumerate(option.options)
-            ]
-            shape = v1.SessionConfigSelect
-            return _recast(option, shape, losses, path, id=option.config_id, options=options)
-        case v2.SessionConfigBoolean():
-            return _recast(option, v1.SessionConfigBoolean, losses, path, id=option.config_id)
-    losses.report(path, f"version 1 does not know config options of type {option.tag!r}")
-    return None
-
-
-def _upgrade_choices(
-    option: v1.SessionConfigSelect, losses: Losses, path: str
-) -> list[v2.SessionConfigSelectEntry]:
-    choices: list[v2.SessionConfigSelectEntry] = kept(
-        _upgrade_choice(choice, losses, f"{path}[{index}]")
-        for index, choice in enumerate(option.options)
-    )
-    if choices:
-        return choices
-    # v2: at least one choice. The current value is one, and an option must not be lost with
-    # what it is set to.
-    losses.report(path, "version 2 requires a choice: the current value became the only one")
-    return [v2.SessionConfigUngrouped(option.current_value, option.current_value)]
-
-
-def _upgrade_choice(
-    choice: v1.SessionConfigSelectEntry, losses: Losses, path: str
-) -> v2.SessionConfigSelectEntry | None:
-    if not isinstance(choice, v1.SessionConfigSelectGroup):
-        return _recast(choice, v2.SessionConfigUngrouped, losses, path)
-    if not choice.options:  # v2: at least one choice in a group, too
-        losses.report(path, "version 2 has no empty groups")
-        return None
-    return _recast(choice, v2.SessionConfigSelectGroup, losses, path, group_id=choice.group)
-
-
-def _downgrade_choice(
-    choice: v2.SessionConfigSelectEntry, losses: Losses, path: str
-) -> v1.SessionConfigSelectEntry:
-    if not isinstance(choice, v2.SessionConfigSelectGroup):
-        return _recast(choice, v1.SessionConfigUngrouped, losses, path)
-    return _recast(choice, v1.SessionConfigSelectGroup, losses, path, group=choice.group_id)
-
-
-def _upgrade_config_options(
-    options: list[v1.SessionConfigOption], losses: Losses
-) -> list[v2.SessionConfigOption]:
-    return [
-        upgrade_config_option(option, losses, f"configOptions[{index}]")
-        for index, option in enumerate(options)
-    ]
-
-
-def _downgrade_config_options(
-    options: list[v2.SessionConfigOption], losses: Losses
-) -> list[v1.SessionConfigOption]:
-    return kept(
-        downgrade_config_option(option, losses, f"configOptions[{index}]")
-        for index, option in enumerate(options)
-    )
-
-
-# ---- modes ---------------------------------------------------------------------------------
-
-
-def mode_option(modes: v1.SessionModeState, losses: Losses | None = None) -> v2.SessionConfigSelect:
-    """The modes of version 1 as a config option."""
-    losses = Losses() if losses is None else losses
-    choices: list[v2.SessionConfigSelectEntry] = [
-        _recast(
-            mode, v2.SessionConfigUngrouped, losses, f"modes.availableModes[{index}]", value=mode.id
-        )
-        for index, mode in enumerate(modes.available_modes)
-    ]
-    if not choices:  # v2: at least one choice
-        losses.report("modes.availableModes", "version 2 requires a choice: the current mode")
-        choices = [v2.SessionConfigUngrouped(modes.current_mode_id, modes.current_mode_id)]
-    return v2.SessionConfigSelect(
-        config_id=MODE,
-        name="Mode",
-        category=MODE,
-        current_value=modes.current_mode_id,
-        options=choices,
-        **carried(modes, v2.SessionConfigSelect, losses, "modes"),
-    )
-
-
-def modes_of(options: list[v2.SessionConfigOption]) -> v1.SessionModeState | None:
-    """The modes among the config options: the first select of category `mode`."""
-    for option in options:
-        if isinstance(option, v2.SessionConfigSelect) and option.category == MODE:
-            # The option itself goes over as well: what modes cannot say is not lost.
-            unreported = Losses()
-            modes = [
-                _recast(choice, v1.SessionMode, unreported, id=choice.value)
-                for choice in _flat(option.options)
-            ]
-            return v1.SessionModeState(
-                option.current_value,
-                modes,
-                **carried(option, v1.SessionModeState, unreported, ""),
-            )
-    return None
-
-
-def has_mode_option(options: list[v2.SessionConfigOption]) -> bool:
-    """Whether an agent has a mode among its config options, so that it needs none made."""
-    return any(
-        option.config_id == MODE or option.category == MODE
-        for option in options
-        if isinstance(option, v2.SessionConfigCommon)
-    )
-
-
-def _flat(entries: list[v2.SessionConfigSelectEntry]) -> list[SessionConfigSelectOption]:
-    choices: list[SessionConfigSelectOption] = []
-    for entry in entries:
-        choices += entry.options if isinstance(entry, v2.SessionConfigSelectGroup) else [entry]
-    return choices
-
-
-def _with_modes(
-    options: list[v2.SessionConfigOption], modes: Maybe[v1.SessionModeState], losses: Losses
-) -> list[v2.SessionConfigOption]:
-    if not modes:
-        return options
-    if not has_mode_option(options):
-        return [mode_option(modes, losses), *options]
-    if not _says(modes_of(options), modes):
-        losses.report("modes", "the agent has a config option for it, which says otherwise")
-    return options
-
-
-def _says(said: v1.SessionModeState | None, modes: v1.SessionModeState) -> bool:
-    """Whether `said` says all that `modes` says."""
-
-    def facts(mode: v1.SessionMode) -> tuple[Any, ...]:
-        return mode.id, mode.name, mode.description or None, mode.meta or None, mode.unknown
-
-    return (
-        said is not None
-        and said.current_mode_id == modes.current_mode_id
-        and [*map(facts, said.available_modes)] == [*map(facts, modes.available_modes)]
-        and (not modes.meta or modes.meta == said.meta)
-        and (not modes.unknown or modes.unknown == said.unknown)
-    )
-
-
-# ---- commands ------------------------------------------------------------------------------
-
-
-def upgrade_command(
-    command: v1.AvailableCommand, losses: Losses, path: str = "availableCommand"
-) -> v2.Command:
-    """A command that the user can give."""
-    hint: Maybe[v2.AvailableCommandInput] = UNSET
-    if command.input:
-        hint = _recast(command.input, v2.TextCommandInput, losses, f"{path}.input")
-    return _recast(command, v2.Command, losses, path, input=hint)
-
-
-def downgrade_command(
-    command: v2.AvailableCommand, losses: Losses, path: str = "availableCommand"
-) -> v1.AvailableCommand | None:
-    """A command that the user can give; None for one of a type that version 1 does not know."""
-    if isinstance(command, v2.UnknownCommand):
-        losses.report(path, f"version 1 does not know commands of type {command.tag!r}")
-        return None
-    hint: Maybe[v1.UnstructuredCommandInput] = UNSET
-    if isinstance(command.input, v2.TextCommandInput):
-        hint = _recast(command.input, v1.UnstructuredCommandInput, losses, f"{path}.input")
-    elif command.input:
-        losses.report(f"{path}.input", f"version 1 does not know input {command.input.tag!r}")
-    return _recast(command, v1.AvailableCommand, losses, path, input=hint)
 
 
 # ---- sessions ------------------------------------------------------------------------------
@@ -264,25 +47,25 @@ def downgrade_command(
 
 def _upgrade_new(params: v1.NewSessionRequest, losses: Losses) -> v2.NewSessionRequest:
     servers = _upgrade_servers(params.mcp_servers, losses)
-    return _recast(params, v2.NewSessionRequest, losses, mcp_servers=servers)
+    return recast(params, v2.NewSessionRequest, losses, mcp_servers=servers)
 
 
 def _downgrade_new(params: v2.NewSessionRequest, losses: Losses) -> v1.NewSessionRequest:
     servers = _downgrade_servers(params.mcp_servers or [], losses)  # v1 requires the list
-    return _recast(params, v1.NewSessionRequest, losses, mcp_servers=servers)
+    return recast(params, v1.NewSessionRequest, losses, mcp_servers=servers)
 
 
 def _upgrade_load(params: v1.LoadSessionRequest, losses: Losses) -> v2.ResumeSessionRequest:
     shape, start = v2.ResumeSessionRequest, v2.ReplayFromStart()
     servers = _upgrade_servers(params.mcp_servers, losses)
-    return _recast(params, shape, losses, mcp_servers=servers, replay_from=start)
+    return recast(params, shape, losses, mcp_servers=servers, replay_from=start)
 
 
 def _upgrade_resume(params: v1.ResumeSessionRequest, losses: Losses) -> v2.ResumeSessionRequest:
     servers: Omittable[list[v2.McpServer]] = UNSET
     if params.mcp_servers is not UNSET:
         servers = _upgrade_servers(params.mcp_servers, losses)
-    return _recast(params, v2.ResumeSessionRequest, losses, mcp_servers=servers)
+    return recast(params, v2.ResumeSessionRequest, losses, mcp_servers=servers)
 
 
 def _downgrade_resume(
@@ -292,11 +75,11 @@ def _downgrade_resume(
     if isinstance(replay, v2.ReplayFromStart):
         if replay.meta or replay.unknown:
             losses.report("replayFrom", "version 1 replays by method, and has no such object")
-        return _recast(params, v1.LoadSessionRequest, losses, mcp_servers=servers)
+        return recast(params, v1.LoadSessionRequest, losses, mcp_servers=servers)
     if replay:  # v2: an agent must not substitute another cursor, or none
         raise losses.refuse("replayFrom", f"version 1 cannot replay from {replay.tag!r}")
     given = UNSET if params.mcp_servers is UNSET else servers
-    return _recast(params, v1.ResumeSessionRequest, losses, mcp_servers=given)
+    return recast(params, v1.ResumeSessionRequest, losses, mcp_servers=given)
 
 
 def _upgrade_setup(
@@ -306,10 +89,10 @@ def _upgrade_setup(
 ) -> W:
     options: Omittable[list[v2.SessionConfigOption]] = UNSET
     if result.config_options is not None and result.config_options is not UNSET:
-        options = _upgrade_config_options(result.config_options, losses)
+        options = upgrade_config_options(result.config_options, losses)
     if result.modes:
-        options = _with_modes(options or [], result.modes, losses)
-    return _recast(result, shape, losses, config_options=options)
+        options = with_modes(options or [], result.modes, losses)
+    return recast(result, shape, losses, config_options=options)
 
 
 def _downgrade_setup(
@@ -319,9 +102,9 @@ def _downgrade_setup(
         losses.report("availableCommands", "version 1 has commands in an update only")
     options: Omittable[list[v1.SessionConfigOption]] = UNSET
     if result.config_options is not UNSET:
-        options = _downgrade_config_options(result.config_options, losses)
+        options = downgrade_config_options(result.config_options, losses)
     modes = modes_of(result.config_options or []) or UNSET
-    return _recast(result, shape, losses, modes=modes, config_options=options)
+    return recast(result, shape, losses, modes=modes, config_options=options)
 
 
 def _upgrade_list(result: v1.ListSessionsResponse, losses: Losses) -> v2.ListSessionsResponse:
@@ -329,41 +112,26 @@ def _upgrade_list(result: v1.ListSessionsResponse, losses: Losses) -> v2.ListSes
         _upgrade_info(info, losses, f"sessions[{index}]")
         for index, info in enumerate(result.sessions)
     ]
-    return _recast(result, v2.ListSessionsResponse, losses, sessions=sessions)
+    return recast(result, v2.ListSessionsResponse, losses, sessions=sessions)
 
 
 def _upgrade_info(info: v1.SessionInfo, losses: Losses, path: str) -> v2.SessionInfo:
     updated_at = info.updated_at
-    if updated_at is not UNSET and updated_at is not None and not _is_rfc3339(updated_at):
+    if updated_at is not UNSET and updated_at is not None and not is_rfc3339(updated_at):
         losses.report(f"{path}.updatedAt", "version 2 requires a time with its offset (RFC 3339)")
         updated_at = UNSET
-    return _recast(info, v2.SessionInfo, losses, path, updated_at=updated_at)
+    return recast(info, v2.SessionInfo, losses, path, updated_at=updated_at)
 
 
 def _downgrade_list(result: v2.ListSessionsResponse, losses: Losses) -> v1.ListSessionsResponse:
     sessions = [
-        _recast(info, v1.SessionInfo, losses, f"sessions[{index}]")
+        recast(info, v1.SessionInfo, losses, f"sessions[{index}]")
         for index, info in enumerate(result.sessions)
     ]
-    return _recast(result, v1.ListSessionsResponse, losses, sessions=sessions)
-
-
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-
-
-def _is_rfc3339(text: str) -> bool:
-    if not _RFC3339.fullmatch(text):
-        return False
-    try:
-        datetime.fromisoformat(text.upper())
-    except ValueError:  # a day or hour that there is not
-        return False
-    return True
+    return recast(result, v1.ListSessionsResponse, losses, sessions=sessions)
 
 
 # ---- MCP servers ---------------------------------------------------------------------------
-
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[\w\-.~:/?#\[\]@!$&'()*+,;=%]+", re.ASCII)
 
 
 def _upgrade_servers(servers: list[v1.McpServer], losses: Losses) -> list[v2.McpServer]:
@@ -383,10 +151,10 @@ def _downgrade_servers(servers: list[v2.McpServer], losses: Losses) -> list[v1.M
 def _upgrade_server(server: v1.McpServer, losses: Losses, path: str) -> v2.McpServer | None:
     match server:
         case v1.McpServerStdio():
-            return _recast(server, v2.McpServerStdio, losses, path)
+            return recast(server, v2.McpServerStdio, losses, path)
         case v1.McpServerHttp():
-            if _URI.fullmatch(server.url):
-                return _recast(server, v2.McpServerHttp, losses, path)
+            if is_uri(server.url):
+                return recast(server, v2.McpServerHttp, losses, path)
             losses.report(f"{path}.url", "version 2 requires a URI")
             return None
         case v1.McpServerSse():
@@ -405,10 +173,10 @@ def _downgrade_server(server: v2.McpServer, losses: Losses, path: str) -> v1.Mcp
     match server:
         case v2.McpServerStdio():
             args, env = server.args or [], server.env or []
-            return _recast(server, v1.McpServerStdio, losses, path, args=args, env=env)
+            return recast(server, v1.McpServerStdio, losses, path, args=args, env=env)
         case v2.McpServerHttp():
             headers = server.headers or []
-            return _recast(server, v1.McpServerHttp, losses, path, headers=headers)
+            return recast(server, v1.McpServerHttp, losses, path, headers=headers)
     losses.report(path, f"version 1 does not know MCP servers of type {server.tag!r}")
     return None
 
@@ -441,7 +209,7 @@ def _upgrade_set_option(
     kind = "boolean" if isinstance(params.value, bool) else "id"
     if params.type is not UNSET and params.type != kind:
         losses.report("type", f"version 1 reads this as of type {kind!r}")
-    return _recast(params, v2.SetSessionConfigOptionRequest, losses, type=kind)
+    return recast(params, v2.SetSessionConfigOptionRequest, losses, type=kind)
 
 
 def _downgrade_set_option(
@@ -449,44 +217,40 @@ def _downgrade_set_option(
 ) -> v1.SetSessionConfigOptionRequest:
     shape = v1.SetSessionConfigOptionRequest
     if params.type == "id" and isinstance(params.value, str):
-        return _recast(params, shape, losses, type=UNSET)
+        return recast(params, shape, losses, type=UNSET)
     if params.type == "boolean" and isinstance(params.value, bool):
-        return _recast(params, shape, losses)
+        return recast(params, shape, losses)
     raise losses.refuse("type", f"version 1 has no such value of type {params.type!r}")
 
 
 def _upgrade_options_set(
     result: v1.SetSessionConfigOptionResponse, losses: Losses
 ) -> v2.SetSessionConfigOptionResponse:
-    options = _upgrade_config_options(result.config_options, losses)
-    return _recast(result, v2.SetSessionConfigOptionResponse, losses, config_options=options)
+    options = upgrade_config_options(result.config_options, losses)
+    return recast(result, v2.SetSessionConfigOptionResponse, losses, config_options=options)
 
 
 def _downgrade_options_set(
     result: v2.SetSessionConfigOptionResponse, losses: Losses
 ) -> v1.SetSessionConfigOptionResponse:
-    options = _downgrade_config_options(result.config_options, losses)
-    return _recast(result, v1.SetSessionConfigOptionResponse, losses, config_options=options)
+    options = downgrade_config_options(result.config_options, losses)
+    return recast(result, v1.SetSessionConfigOptionResponse, losses, config_options=options)
 
 
 # ---- prompts -------------------------------------------------------------------------------
 
 
 def _upgrade_prompt(params: v1.PromptRequest, losses: Losses) -> v2.PromptRequest:
-    from twofold.convert.upgrade import upgrade_block  # which imports this module
-
     if not params.prompt:
         raise losses.refuse("prompt", "version 2 has no empty prompts")
     blocks = [
         upgrade_block(block, losses, f"prompt[{index}]")
         for index, block in enumerate(params.prompt)
     ]
-    return _recast(params, v2.PromptRequest, losses, prompt=blocks)
+    return recast(params, v2.PromptRequest, losses, prompt=blocks)
 
 
 def _downgrade_prompt(params: v2.PromptRequest, losses: Losses) -> v1.PromptRequest:
-    from twofold.convert.downgrade import downgrade_block  # which imports this module
-
     for index, block in enumerate(params.prompt):
         if isinstance(block, UnknownContent):  # the agent would answer another question
             reason = f"version 1 does not know content of type {block.tag!r}"
@@ -495,101 +259,7 @@ def _downgrade_prompt(params: v2.PromptRequest, losses: Losses) -> v1.PromptRequ
         downgrade_block(block, losses, f"prompt[{index}]")
         for index, block in enumerate(params.prompt)
     ]
-    return _recast(params, v1.PromptRequest, losses, prompt=blocks)
-
-
-# ---- elicitation ---------------------------------------------------------------------------
-
-
-def _upgrade_question(
-    params: v1.CreateElicitationRequest, losses: Losses
-) -> v2.CreateElicitationRequest:
-    _refuse_scope(params, losses)
-    if not isinstance(params, v1.ElicitationForm):
-        return params
-    form, path = params.requested_schema, "requestedSchema"
-    for name, question in (form.properties or {}).items():
-        _refuse_no_choice(question, losses, f"{path}.properties.{name}")
-    schema = _recast(
-        form,
-        v2.ElicitationSchema,
-        losses,
-        path,
-        type="object" if form.type is UNSET else form.type,
-        properties=form.properties or {},
-    )
-    return _recast(params, v2.ElicitationForm, losses, requested_schema=schema)
-
-
-def _downgrade_question(
-    params: v2.CreateElicitationRequest, losses: Losses
-) -> v1.CreateElicitationRequest:
-    if not isinstance(params, v2.ElicitationForm):
-        return params
-    form, path = params.requested_schema, "requestedSchema"
-    questions = {
-        name: _downgrade_format(question, losses, f"{path}.properties.{name}")
-        for name, question in form.properties.items()
-    }
-    schema = _recast(form, v1.ElicitationSchema, losses, path, properties=questions)
-    return _recast(params, v1.ElicitationForm, losses, requested_schema=schema)
-
-
-def _refuse_scope(params: v1.CreateElicitationRequest, losses: Losses) -> None:
-    # v1 lets a question belong to a session and a request at once, or to a request without an id
-    if isinstance(params, UnknownElicitation):
-        scope = params.raw.fields
-    else:
-        scope = {"requestId": params.request_id}
-    if scope.get("requestId", UNSET) is None or {"sessionId", "requestId"} <= scope.keys():
-        raise losses.refuse("requestId", "version 2 asks for one session, or for one request")
-
-
-def _refuse_no_choice(question: ElicitationPropertySchema, losses: Losses, path: str) -> None:
-    choices: list[Any] = []
-    match question:
-        case StringPropertySchema():
-            choices = [question.enum, question.one_of]
-        case MultiSelectPropertySchema(items=StringMultiSelectItems() as items):
-            choices = [items.enum]
-        case MultiSelectPropertySchema(items=TitledMultiSelectItems() as items):
-            choices = [items.any_of]
-    if [] in choices:  # v2: at least one. Asking without the list would allow any answer
-        raise losses.refuse(path, "version 2 has no choice among nothing")
-
-
-_FORMATS = {"email", "uri", "date", "date-time"}
-
-
-def _downgrade_format(
-    question: ElicitationPropertySchema, losses: Losses, path: str
-) -> ElicitationPropertySchema:
-    if not isinstance(question, StringPropertySchema) or not question.format:
-        return question
-    if question.format in _FORMATS:
-        return question
-    losses.report(f"{path}.format", f"version 1 does not know the format {question.format!r}")
-    return replace(question, format=UNSET)
-
-
-def _downgrade_answer(
-    result: CreateElicitationResponse, losses: Losses
-) -> CreateElicitationResponse:
-    if not isinstance(result, ElicitationAccept) or not result.content:
-        return result
-    content = {}
-    for name, value in result.content.items():
-        if _is_answer(value):
-            content[name] = value
-        else:
-            losses.report(f"content.{name}", "version 1 answers with scalars or lists of strings")
-    return replace(result, content=content)
-
-
-def _is_answer(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(isinstance(item, str) for item in value)
-    return isinstance(value, str | bool | int | float)
+    return recast(params, v1.PromptRequest, losses, prompt=blocks)
 
 
 # ---- methods -------------------------------------------------------------------------------
@@ -611,7 +281,7 @@ def _same(value: Wire, losses: Losses) -> Wire:
 
 def _to(shape: type[W]) -> Convert:
     """For a struct whose fields the other version has too."""
-    return lambda source, losses: _recast(source, shape, losses)
+    return lambda source, losses: recast(source, shape, losses)
 
 
 def _setup(convert: Callable[[Any, Losses, type[W]], W], shape: type[W]) -> Convert:
@@ -648,7 +318,7 @@ _UPGRADES = _SHARED | {
         "session/set_config_option", _upgrade_set_option, _upgrade_options_set
     ),
     "session/prompt": _Row("session/prompt", _upgrade_prompt),
-    "elicitation/create": _Row("elicitation/create", _upgrade_question, _same),
+    "elicitation/create": _Row("elicitation/create", upgrade_question, _same),
     "$/cancel_request": _Row("$/cancel_request", _upgrade_cancel),
 }
 
@@ -667,7 +337,7 @@ _DOWNGRADES = _SHARED | {
         "session/set_config_option", _downgrade_set_option, _downgrade_options_set
     ),
     "session/prompt": _Row("session/prompt", _downgrade_prompt),
-    "elicitation/create": _Row("elicitation/create", _downgrade_question, _downgrade_answer),
+    "elicitation/create": _Row("elicitation/create", downgrade_question, downgrade_answer),
     "$/cancel_request": _Row("$/cancel_request", _same),
 }
 

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from twofold.convert.carry import carried
 from twofold.convert.diffs import git_patch
+from twofold.convert.formats import is_rfc3339
 from twofold.convert.losses import Losses
-from twofold.convert.setup import _is_rfc3339 as is_rfc3339
-from twofold.convert.setup import upgrade_command, upgrade_config_option
+from twofold.convert.options import upgrade_command, upgrade_config_option
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET
 from twofold.wire.content import (
@@ -96,9 +96,9 @@ def upgrade_simple(update: v1.SessionUpdate, losses: Losses) -> v2.SessionUpdate
         case CompactionSummaryChunk() | SessionMessageChunk():
             return replace(update, content=upgrade_block(update.content, losses, "update.content"))
         case CompactionUpdate() if update.summary:
-            return replace(update, summary=_blocks(update.summary, losses, "update.summary"))
+            return replace(update, summary=upgrade_blocks(update.summary, losses, "update.summary"))
         case SessionMessage() if update.content:
-            return replace(update, content=_blocks(update.content, losses, "update.content"))
+            return replace(update, content=upgrade_blocks(update.content, losses, "update.content"))
     return update  # type: ignore[return-value]  # the shapes that both versions share
 
 
@@ -123,13 +123,16 @@ def _role(update: v1.ContentChunk) -> str:
 
 
 def upgrade_block(block: ContentBlock, losses: Losses, path: str) -> ContentBlock:
-    """A content block; version 2 bounds a priority to 0…1 and wants URIs where it says so."""
+    """A content block; version 2 bounds numbers that version 1 does not, and wants URIs."""
     if isinstance(block, UnknownContent):
         return block
     notes = block.annotations
     if isinstance(notes, Annotations) and notes.priority and not 0 <= notes.priority <= 1:
         losses.report(f"{path}.annotations.priority", "version 2 has no priority outside 0 to 1")
         block = replace(block, annotations=replace(notes, priority=UNSET))
+    if isinstance(block, ResourceLink) and block.size and block.size < 0:
+        losses.report(f"{path}.size", "version 2 has no size below 0")
+        block = replace(block, size=UNSET)
     match block:
         case EmbeddedResource(resource=resource) if not is_uri(resource.uri):
             uri = _as_uri(resource.uri, losses, f"{path}.resource")
@@ -139,7 +142,8 @@ def upgrade_block(block: ContentBlock, losses: Losses, path: str) -> ContentBloc
     return block
 
 
-def _blocks(blocks: list[ContentBlock], losses: Losses, path: str) -> list[ContentBlock]:
+def upgrade_blocks(blocks: list[ContentBlock], losses: Losses, path: str) -> list[ContentBlock]:
+    """Content blocks, each with its place in `path`."""
     return [upgrade_block(each, losses, f"{path}[{index}]") for index, each in enumerate(blocks)]
 
 
@@ -339,6 +343,8 @@ def upgrade_plan_update(update: v1.PlanUpdate, losses: Losses) -> v2.PlanUpdate:
         )
     else:
         plan = update.plan
+        if isinstance(plan, v2.PlanFile) and not is_uri(plan.uri):
+            plan = replace(plan, uri=_as_uri(plan.uri, losses, "update.plan"))
     return v2.PlanUpdate(plan, **carried(update, v2.PlanUpdate, losses, "update"))
 
 

@@ -4,19 +4,20 @@
 what the user asked. Pure: updates in, updates out, losses reported.
 """
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec.structs import replace
 
 from twofold.convert.carry import carried
 from twofold.convert.echo import Echo
 from twofold.convert.losses import Losses
+from twofold.convert.options import MODE, has_mode_option, mode_option, upgrade_config_option
 from twofold.convert.permission import upgrade_permission
-from twofold.convert.setup import has_mode_option, mode_option, upgrade_config_option
 from twofold.convert.upgrade import (
     mode_id,
     terminal_updates,
     terminals_in,
+    upgrade_blocks,
     upgrade_chunk,
     upgrade_simple,
     upgrade_tool_call,
@@ -122,11 +123,15 @@ class Upgrader:
 
     # ---- modes and config options
 
-    def setup(self, response: v1.NewSessionResponse | v1.SessionSetup) -> None:
+    def setup(
+        self, response: v1.NewSessionResponse | v1.SessionSetup, losses: Losses | None = None
+    ) -> None:
         """What the result of new, load or resume said of modes and config options."""
+        losses = self.losses if losses is None else losses
         self._modes = response.modes or None
         self._options = [
-            upgrade_config_option(option, self.losses) for option in response.config_options or []
+            upgrade_config_option(option, losses, f"configOptions[{index}]")
+            for index, option in enumerate(response.config_options or [])
         ]
 
     @property
@@ -138,10 +143,7 @@ class Upgrader:
         return [mode_option(self._modes), *self._options]
 
     def mode_set(self, mode: str, **rest: Any) -> list[v2.SessionUpdate]:
-        """The agent changed its mode, or agreed to one that the client chose.
-
-        `rest`: what travels beside it, as arguments for the update.
-        """
+        """The agent changed its mode; `rest` is what travels beside the update that says so."""
         if has_mode_option(self._options):
             return []  # the agent reports its own option
         known = self._modes or v1.SessionModeState(mode, [])
@@ -150,6 +152,28 @@ class Upgrader:
             modes = [*modes, v1.SessionMode(mode, mode)]
         self._modes = replace(known, current_mode_id=mode, available_modes=modes)
         return [v2.ConfigOptionUpdate(self.config_options, **rest)]
+
+    def mode_chosen(self, mode: str) -> None:
+        """The agent agreed to a mode that the client chose."""
+        if has_mode_option(self._options):
+            self._options = [
+                replace(option, current_value=mode) if _is_mode(option) else option
+                for option in self._options
+            ]
+        else:
+            self.mode_set(mode)
+
+    def options_set(
+        self, response: v2.SetSessionConfigOptionResponse
+    ) -> list[v2.SessionConfigOption]:
+        """All the config options, after the agent answered with those that it has."""
+        self._options = response.config_options
+        return self.config_options
+
+    @property
+    def mode_option_id(self) -> str:
+        """The config option that stands for the modes: by its category, for it has no fixed id."""
+        return next((option.config_id for option in self._options if _is_mode(option)), MODE)
 
     # ---- turns
 
@@ -164,7 +188,8 @@ class Upgrader:
         self._open = None
         self._echo.expect(blocks)
         self.prompt_id = self._new_id(v1.UserMessageChunk)
-        return [v2.UserMessage(self.prompt_id, list(blocks)), v2.StateUpdate("running")]
+        shown = upgrade_blocks(blocks, Losses(), "prompt")  # the request reports what is lost
+        return [v2.UserMessage(self.prompt_id, shown), v2.StateUpdate("running")]
 
     def finished(self, response: v1.PromptResponse) -> v2.StateUpdate:
         """The turn is over; what still comes joins the last message."""
@@ -175,3 +200,7 @@ class Upgrader:
             usage=UNSET if response.usage is None else response.usage,
             **carried(response, v2.StateUpdate, self.losses, ""),
         )
+
+
+def _is_mode(option: v2.SessionConfigOption) -> TypeGuard[v2.SessionConfigSelect]:
+    return isinstance(option, v2.SessionConfigSelect) and option.category == MODE
