@@ -63,6 +63,8 @@ WHOLE: dict[type[v2.MessagePatch], type[v1.ContentChunk]] = {
 def downgrade(update: v2.SessionUpdate, losses: Losses) -> list[v1.SessionUpdate]:
     """The updates of version 1 that say what `update` says, as far as it can be said."""
     match update:
+        case v2.ContentChunk():  # first, for there are thousands of them
+            return [downgrade_chunk(update, losses)]
         case v2.MessagePatch():
             blocks = representable_content(update, losses)
             return downgrade_blocks(WHOLE[type(update)], update.message_id, blocks, losses)

@@ -15,6 +15,10 @@ class Echo:
         """A prompt was sent: its echo may follow."""
         self._expected = list(prompt)
 
+    def __bool__(self) -> bool:
+        """Whether an echo may still come."""
+        return bool(self._expected)
+
     def forget(self) -> None:
         """Whatever comes now is no echo."""
         self._expected = []

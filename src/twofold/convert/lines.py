@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 # Steps of an exact walk: enough for fifty edits in one place, and for more if they are far apart.
 # Each is a fraction of a microsecond.
-_STEPS = 5_000
+_STEPS = 2_000
 
 # Steps of a walk between anchors, fewer if there are many lines, so that all of them together
 # stay near a million.

@@ -70,7 +70,9 @@ class Upgrader:
     # ---- messages
 
     def _chunk(self, update: v1.ContentChunk) -> list[v2.SessionUpdate]:
-        if isinstance(update, v1.UserMessageChunk) and self._echo.swallows(update.content):
+        # the echo is asked first: it costs less than to look at the kind of every chunk
+        echo = self._echo
+        if echo and isinstance(update, v1.UserMessageChunk) and echo.swallows(update.content):
             return []
         kind = type(update)
         if update.message_id:

@@ -79,9 +79,7 @@ class Session:
 
     def apply(self, update: v2.SessionUpdate) -> Changes:
         """Take in one update and say what it changed."""
-        reducer = _reducers.get(type(update))
-        if reducer is None:
-            reducer = reduce.reducer_for(update)
+        reducer = _reducers.get(type(update)) or reduce.reducer_for(update)
         return reducer(self, update)
 
     def ask(self, request_id: int | str, request: v2.RequestPermissionRequest) -> Changes:
@@ -113,4 +111,6 @@ class Sessions(dict[str, Session]):
 
     def apply(self, notification: v2.UpdateSessionNotification) -> Changes:
         """Take in one `session/update`."""
-        return self[notification.session_id].apply(notification.update)
+        update = notification.update
+        reducer = _reducers.get(type(update)) or reduce.reducer_for(update)
+        return reducer(self[notification.session_id], update)
