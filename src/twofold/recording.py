@@ -236,7 +236,7 @@ class Recording:
         if known is None or known.result is None or asked.params is None:
             return
         try:
-            result = self._read(response.result, known.result)
+            result = self._read({} if response.result is None else response.result, known.result)
         except Malformed:
             return  # not ours to judge: the one who asked has to
         self._result(response, asked, result)

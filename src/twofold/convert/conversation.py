@@ -275,7 +275,7 @@ class Conversation:
 
     def _result(self, message: Response, asked: _Asked) -> list[Out]:
         method = (v1 if asked.source == "1" else v2).METHODS[asked.method]
-        result = self._read(message.result, method.result)
+        result = self._read({} if message.result is None else message.result, method.result)
         if asked.source == self.target:
             return [Out(replace(message, result=codec.to_json(result)))]
         convert = self._result_of_v1 if asked.source == "1" else self._result_of_v2

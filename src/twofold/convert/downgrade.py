@@ -16,7 +16,7 @@ from twofold.convert.diffs import BadPatch, FilePatch, parse_patch
 from twofold.convert.drafts import lift_july
 from twofold.convert.losses import Losses
 from twofold.convert.options import downgrade_command, downgrade_config_option, modes_of
-from twofold.convert.upgrade import PLAN_ID, upgrade_diff
+from twofold.convert.upgrade import PLAN_ID, terminals_in, upgrade_diff
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET, Known
 from twofold.wire.content import Annotations, ContentBlock, Role, TextContent, UnknownContent
@@ -203,6 +203,7 @@ def downgrade_tool_call(
     content: list[v1.ToolCallContent],
     losses: Losses,
     shape: type[v1.ToolCallPatch] = v1.ToolCallUpdate,
+    path: str = "update",
 ) -> Any:
     """A patch of a tool call; the caller has converted the content and reported the clears."""
     values: dict[str, Any] = {
@@ -211,9 +212,9 @@ def downgrade_tool_call(
         if (value := getattr(update, name)) is not UNSET and value is not None
     }
     if update.kind is not UNSET:
-        values["kind"] = _kind(update.kind, losses)
+        values["kind"] = _kind(update.kind, losses, f"{path}.kind")
     if update.status is not UNSET:
-        values["status"] = _status(update.status, losses)
+        values["status"] = _status(update.status, losses, f"{path}.status")
     if update.content is not UNSET:
         values["content"] = content
     if update.locations is not UNSET:
@@ -221,32 +222,34 @@ def downgrade_tool_call(
             v1.ToolCallLocation(
                 item.path,
                 item.line,
-                **carried(item, v1.ToolCallLocation, losses, f"update.locations[{index}]"),
+                **carried(item, v1.ToolCallLocation, losses, f"{path}.locations[{index}]"),
             )
             for index, item in enumerate(update.locations or [])
         ]
     if update.capabilities:
-        losses.report("update.capabilities", "version 1 cannot cancel a single tool call")
-    return shape(update.tool_call_id, **values, **carried(update, shape, losses, "update"))
+        losses.report(f"{path}.capabilities", "version 1 cannot cancel a single tool call")
+    if terminals_in(update):
+        losses.report(f"{path}._meta", "version 1 has terminals there, and they would be shown")
+    return shape(update.tool_call_id, **values, **carried(update, shape, losses, path))
 
 
-def report_clear(name: str, losses: Losses) -> None:
+def report_clear(name: str, losses: Losses, path: str = "update") -> None:
     """A field is cleared that version 1 cannot clear (seed 000)."""
     key = {"raw_input": "rawInput", "raw_output": "rawOutput", "meta": "_meta"}.get(name, name)
-    losses.report(f"update.{key}", "version 1 cannot clear this field; the old value stays")
+    losses.report(f"{path}.{key}", "version 1 cannot clear this field; the old value stays")
 
 
-def _kind(kind: str | None, losses: Losses) -> str:
+def _kind(kind: str | None, losses: Losses, path: str) -> str:
     if kind is None or kind in _KINDS:
         return kind or "other"
-    losses.report("update.kind", f"version 1 does not know the kind {kind!r}")
+    losses.report(path, f"version 1 does not know the kind {kind!r}")
     return "other"
 
 
-def _status(status: str | None, losses: Losses) -> str:
+def _status(status: str | None, losses: Losses, path: str) -> str:
     if status is None or status in _STATUSES:
         return status or "pending"
-    losses.report("update.status", f"version 1 does not know the status {status!r}")
+    losses.report(path, f"version 1 does not know the status {status!r}")
     return "failed" if status == "cancelled" else "in_progress"
 
 

@@ -4,8 +4,6 @@
 printed. Pure: updates in, updates out, losses reported.
 """
 
-import base64
-import binascii
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
@@ -28,7 +26,7 @@ from twofold.convert.permission import Shown, asked_about, downgrade_permission
 from twofold.convert.sent import Sent
 from twofold.convert.upgrade import PLAN_ID
 from twofold.text.terminal import TerminalText
-from twofold.wire import v1, v2
+from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed
 from twofold.wire.content import ContentBlock, TextContent
 from twofold.wire.shared import (
@@ -80,9 +78,9 @@ def _exit(status: v2.TerminalExitStatus) -> str:
 
 def _bytes(data: str) -> bytes:
     try:
-        return base64.b64decode(data + "=" * (-len(data) % 4))  # some peers leave the padding off
-    except (binascii.Error, ValueError):
-        raise Malformed("update", "output that is not base64") from None
+        return codec.output_bytes(data)
+    except ValueError:
+        raise Malformed("update", "terminal output that is not base64") from None
 
 
 class _Call(Struct):
@@ -201,29 +199,29 @@ class Downgrader:
 
     def _tool_call(self, update: v2.ToolCallUpdate) -> list[v1.SessionUpdate]:
         known = update.tool_call_id in self._calls
-        call, patch = self._patched(update, v1.ToolCallUpdate)
+        call, patch = self._patched(update, v1.ToolCallUpdate, "update")
         converted = patch if known else self._whole(patch, call)
         self._remember(update.tool_call_id, call)
         return [converted]
 
-    def _patched(self, update: v2.ToolCallPatch, shape: type[P]) -> tuple[_Call, P]:
+    def _patched(self, update: v2.ToolCallPatch, shape: type[P], path: str) -> tuple[_Call, P]:
         """What a patch makes of a call, and how version 1 says it; nothing is remembered yet."""
         known = self._calls.get(update.tool_call_id, _Call())
         call = _Call(update.title or known.title, set(known.shown), known.content)
         for name in ("title", "name", "raw_input", "raw_output", "meta"):
             value = getattr(update, name)
             if value is None and name in call.shown:
-                report_clear(name, self.losses)
+                report_clear(name, self.losses, path)
             elif value is not UNSET and value is not None:
                 call.shown.add(name)
         content: list[v1.ToolCallContent] = []
         if update.content is not UNSET:
             call.content = [
-                self._rendered(item, f"update.content[{index}]")
+                self._rendered(item, f"{path}.content[{index}]")
                 for index, item in enumerate(update.content or [])
             ]
             content = self._contents(call)
-        return call, downgrade_tool_call(update, content, self.losses, shape)
+        return call, downgrade_tool_call(update, content, self.losses, shape, path)
 
     def _remember(self, call_id: str, call: _Call) -> None:
         old = self._calls.get(call_id, _NOTHING)
@@ -290,7 +288,9 @@ class Downgrader:
         patch = None
         if isinstance(about, v2.ToolCallPatch):
             known = self._calls.get(about.tool_call_id)
-            call, patch = self._patched(about, v1.ToolCallPatch)
+            june = isinstance(request, v2.JuneRequestPermissionRequest)
+            path = "toolCall" if june else "subject.toolCall"
+            call, patch = self._patched(about, v1.ToolCallPatch, path)
         else:
             known = self._calls.get(about or made_up)
             call = known or _Call()

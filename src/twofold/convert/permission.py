@@ -34,7 +34,9 @@ def upgrade_permission(
     """The tool call becomes the subject; `title` is what the call is known as, if it is known."""
     if not request.options:
         raise losses.refuse("options", "version 2 needs at least one option")
-    call = upgrade_tool_call(request.tool_call, owned, losses, shape=v2.ToolCallPatch)
+    call = upgrade_tool_call(
+        request.tool_call, owned, losses, shape=v2.ToolCallPatch, path="toolCall"
+    )
     return v2.RequestPermissionRequest(
         request.session_id,
         request.tool_call.title or title or request.tool_call.name or "Permission needed",
@@ -77,9 +79,9 @@ def downgrade_permission(
     """
     options = _options(request.options, losses)
     if isinstance(request, v2.JuneRequestPermissionRequest):
-        call = patch or _tool_call(request.tool_call, losses)
+        call = patch or _tool_call(request.tool_call, losses, "toolCall")
     elif isinstance(request.subject, v2.ToolCallPermissionSubject):
-        call = patch or _tool_call(request.subject.tool_call, losses)
+        call = patch or _tool_call(request.subject.tool_call, losses, "subject.toolCall")
         call = _titled(request, call, shown, losses)
     else:
         call = _made_up(request, tool_call_id, shown, losses)
@@ -139,12 +141,12 @@ def _made_up(
     return v1.ToolCallPatch(tool_call_id, content=content or UNSET, **values)
 
 
-def _tool_call(patch: v2.ToolCallPatch, losses: Losses) -> v1.ToolCallPatch:
+def _tool_call(patch: v2.ToolCallPatch, losses: Losses, path: str) -> v1.ToolCallPatch:
     for name in ("title", "name", "raw_input", "raw_output", "meta"):
         if getattr(patch, name) is None:
-            report_clear(name, losses)
-    content = downgrade_contents(patch.content or [], losses, "toolCall.content")
-    call: v1.ToolCallPatch = downgrade_tool_call(patch, content, losses, v1.ToolCallPatch)
+            report_clear(name, losses, path)
+    content = downgrade_contents(patch.content or [], losses, f"{path}.content")
+    call: v1.ToolCallPatch = downgrade_tool_call(patch, content, losses, v1.ToolCallPatch, path)
     return call
 
 

@@ -8,6 +8,7 @@ would clear.
 
 import base64
 import re
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -19,7 +20,7 @@ from twofold.convert.formats import is_rfc3339
 from twofold.convert.losses import Losses
 from twofold.convert.options import upgrade_command, upgrade_config_option
 from twofold.wire import codec, v1, v2
-from twofold.wire.base import UNSET
+from twofold.wire.base import UNSET, Wire
 from twofold.wire.content import (
     Annotations,
     ContentBlock,
@@ -178,6 +179,7 @@ def upgrade_tool_call(
     *,
     known: bool = True,
     shape: type[v2.ToolCallPatch] = v2.ToolCallUpdate,
+    path: str = "update",
 ) -> Any:
     """A tool call or a patch of one. `owned`: the terminals that have a version 2 counterpart.
 
@@ -191,19 +193,19 @@ def upgrade_tool_call(
     }
     if update.content:
         values["content"] = [
-            upgrade_tool_content(item, owned, losses, f"update.content[{index}]")
+            upgrade_tool_content(item, owned, losses, f"{path}.content[{index}]")
             for index, item in enumerate(update.content)
         ]
     elif update.content == []:
         values["content"] = []
     if update.locations:
         values["locations"] = [
-            _location(item, losses, f"update.locations[{index}]")
+            _location(item, losses, f"{path}.locations[{index}]")
             for index, item in enumerate(update.locations)
         ]
     elif update.locations == []:
         values["locations"] = []
-    rest = carried(update, shape, losses, "update")
+    rest = carried(update, shape, losses, path)
     values |= {name: value for name, value in rest.items() if value is not UNSET}
     if isinstance(update, v1.ToolCall) and known:
         values = {**_REPLACED, **values}
@@ -266,23 +268,24 @@ def _location(location: v1.ToolCallLocation, losses: Losses, path: str) -> v2.To
 # client never made, with what they know of it in `_meta`.
 
 
-def terminals_in(update: v1.ToolCall | v1.ToolCallPatch) -> set[str]:
+def terminals_in(update: Wire) -> set[str]:
     """The terminals that an update tells about in its `_meta`."""
-    return {item.terminal_id for item in terminal_updates(update)}
+    return {terminal_id for _, terminal_id, _ in _told(update)}
 
 
 def terminal_updates(
     update: v1.ToolCall | v1.ToolCallPatch,
 ) -> list[v2.TerminalUpdate | v2.TerminalOutputChunk]:
     """What `_meta` says of terminals, as version 2 says it."""
-    if not update.meta:
-        return []
-    updates: list[v2.TerminalUpdate | v2.TerminalOutputChunk] = []
-    for key in ("terminal_info", "terminal_output", "terminal_exit"):
-        told = update.meta.get(key)
+    return [_TOLD[key](terminal_id, told) for key, terminal_id, told in _told(update)]
+
+
+def _told(update: Wire) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    meta = update.meta or {}
+    for key in _TOLD:
+        told = meta.get(key)
         if isinstance(told, dict) and isinstance(told.get("terminal_id"), str):
-            updates.append(_TOLD[key](told["terminal_id"], told))
-    return updates
+            yield key, told["terminal_id"], told
 
 
 def _info(terminal_id: str, told: dict[str, Any]) -> v2.TerminalUpdate:

@@ -6,8 +6,6 @@ its `_meta` is its own. Order is arrival order. Every reducer costs the same how
 session is.
 """
 
-import base64
-import binascii
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -34,7 +32,7 @@ from twofold.session.changes import (
     UsageChanged,
 )
 from twofold.session.parts import Compaction, Draft, Message, Permission, Role, Terminal, ToolCall
-from twofold.wire import v2
+from twofold.wire import codec, v2
 from twofold.wire.base import UNSET, Extras, Meta, UnsetType, Wire
 from twofold.wire.shared import (
     CompactionSummaryChunk,
@@ -136,9 +134,9 @@ def _tool_call(session: "Session", tool_call_id: str) -> tuple[ToolCall, Change]
 def _tool_call_update(session: "Session", update: v2.ToolCallPatch) -> Changes:
     call, change = _tool_call(session, update.tool_call_id)
     if update.kind is not UNSET:
-        call.kind = update.kind or "other"  # v2: null resets to the default
+        call.kind = "other" if update.kind is None else update.kind  # null resets it
     if update.status is not UNSET:
-        call.status = update.status or "pending"
+        call.status = "pending" if update.status is None else update.status
     if update.content is not UNSET:
         call.content = list(update.content or [])
     if update.locations is not UNSET:
@@ -196,8 +194,8 @@ def _terminal_output_chunk(session: "Session", update: v2.TerminalOutputChunk) -
 
 def _bytes(data: str, terminal_id: str) -> bytes:
     try:
-        return base64.b64decode(data + "=" * (-len(data) % 4))  # some peers leave the padding off
-    except (binascii.Error, ValueError):
+        return codec.output_bytes(data)
+    except ValueError:
         raise NotBase64(terminal_id) from None
 
 

@@ -8,6 +8,7 @@ is recognised. What is left is the peer's mistake: `Malformed`, and nothing else
 Encoding is msgspec's too, unless a struct carries something we did not understand.
 """
 
+import base64
 import json
 import types
 from collections.abc import Callable
@@ -357,6 +358,11 @@ def _struct_reader(shape: type[Wire]) -> Reader:
     return read_struct
 
 
+def output_bytes(data: str) -> bytes:
+    """The bytes of terminal output; raises ValueError for what is not base64."""
+    return base64.b64decode(data + "=" * (-len(data) % 4), validate=True)  # some leave it unpadded
+
+
 # ---- encoding ------------------------------------------------------------------------------
 
 
@@ -378,9 +384,10 @@ def to_json(value: Any) -> Any:
         return value.raw.fields
     if isinstance(value, Struct):
         return _struct_to_json(value)
-    if isinstance(value, list):
+    # What a peer said as plain JSON may be nested deeper than Python goes: it is not walked.
+    if isinstance(value, list) and any(isinstance(item, Struct) for item in value):
         return [to_json(item) for item in value]
-    if isinstance(value, dict):
+    if isinstance(value, dict) and any(isinstance(item, Struct) for item in value.values()):
         return {key: to_json(item) for key, item in value.items()}
     return value
 

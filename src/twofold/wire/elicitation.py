@@ -121,7 +121,10 @@ class ElicitationScope(Wire):
     request_id: StrictMaybe[int | str] = UNSET
 
     def __post_init__(self) -> None:
-        if (self.session_id is UNSET) == (self.request_id is UNSET):
+        of_request = self.request_id is not UNSET and self.request_id is not None
+        if self.session_id is UNSET and self.request_id is UNSET:
+            raise ValueError("an elicitation belongs to a session or to a request")
+        if self.session_id is not UNSET and of_request:
             raise ValueError("an elicitation belongs to a session or to a request")
 
 

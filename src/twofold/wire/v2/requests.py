@@ -6,6 +6,7 @@ from twofold.wire.base import (
     STRICT,
     UNSET,
     DefaultOnNull,
+    Extras,
     Items,
     Known,
     LenientItems,
@@ -320,3 +321,7 @@ class PromptResponse(Wire):
 @alternative_to(PromptResponse)
 class JunePromptResponse(Wire):
     """The prompt was accepted (June and August 2026)."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.unknown, Extras) and "messageId" in self.unknown.fields:
+            raise ValueError("a prompt result that names a message is November's")
