@@ -318,7 +318,10 @@ def undisturbed() -> Iterator[None]:
 
 
 def opcodes(act: Callable[[], object]) -> int:
-    """How many instructions of Python an act takes: work, not time."""
+    """How many instructions of Python an act takes: work, not time.
+
+    It is done twice: Python 3.12 does not count everything the first time it traces a function.
+    """
     count = 0
 
     def trace(frame: FrameType, event: str, arg: object) -> Any:
@@ -329,11 +332,13 @@ def opcodes(act: Callable[[], object]) -> int:
 
     before = sys.gettrace()
     with undisturbed():
-        sys.settrace(trace)
-        try:
-            act()
-        finally:
-            sys.settrace(before)
+        for _ in range(2):
+            count = 0
+            sys.settrace(trace)
+            try:
+                act()
+            finally:
+                sys.settrace(before)
     return count
 
 
@@ -453,8 +458,11 @@ def test_reading_the_text_again_joins_nothing() -> None:
 def test_a_new_message_costs_the_same_in_a_long_session(
     short_and_long: tuple[Session, Session],
 ) -> None:
-    update = v2_struct(chunk("new", "x"))
-    in_short, in_long = (opcodes(lambda: s.apply(update)) for s in short_and_long)  # noqa: B023
+    def work(session: Session) -> int:
+        updates = [v2_struct(chunk(message_id, "x")) for message_id in ("new", "newer")]
+        return opcodes(lambda: session.apply(updates.pop()))
+
+    in_short, in_long = map(work, short_and_long)
     assert in_short == in_long
 
 
@@ -776,7 +784,6 @@ def test_an_unknown_kind_and_status_are_kept(word: str) -> None:
     assert (call.kind, call.status) == (word, word)
 
 
-@pytest.mark.xfail(reason='reduce: `update.kind or "other"` takes an empty word for null')
 def test_even_an_empty_kind_and_status_are_kept() -> None:
     call = folded(tool_call(kind="", status="")).tool_calls["a"]
     assert (call.kind, call.status) == ("", "")
@@ -980,6 +987,15 @@ def test_a_terminal_update_replaces_the_output_and_chunks_append_to_it() -> None
     assert session.terminals["t"].output == b"newer"
 
 
+@pytest.mark.parametrize("replacement", [None, {"data": "eA=="}])
+def test_replaced_output_takes_what_was_said_of_it_along(replacement: Json | None) -> None:
+    described = {"data": "", "_meta": {"k": 1}, "encoding": "latin-1"}
+    part = folded(terminal(output=described)).terminals["t"]
+    assert (part.output_meta, part.output_unknown) == ({"k": 1}, {"encoding": "latin-1"})
+    part = folded(terminal(output=described), terminal(output=replacement)).terminals["t"]
+    assert (part.output_meta, part.output_unknown) == (None, {})
+
+
 @pytest.mark.parametrize("clearing", [None, {"data": ""}])
 def test_output_is_cleared_by_null_and_by_nothing(clearing: Json | None) -> None:
     session = folded(output_chunk("t", b"old"), terminal(output=clearing))
@@ -1002,8 +1018,7 @@ def test_output_may_come_without_padding() -> None:
     assert folded(chunk_without).terminals["t"].output == b"x"
 
 
-NOT_BASE64 = ["A", "größe", "AAAAA"]
-GARBAGE = ["!!!!", "not base64 at all", "-_-_", "QQ==QQ=="]
+NOT_BASE64 = ["A", "größe", "AAAAA", "!!!!", "not base64 at all", "-_-_", "QQ==QQ=="]
 
 
 @pytest.mark.parametrize("data", NOT_BASE64)
@@ -1019,15 +1034,6 @@ def test_output_that_is_not_base64_leaves_the_session_unchanged(data: str, known
             session.apply(v2_struct(update))
         assert raised.value.terminal_id == "t"
         assert session == folded(*before)
-
-
-@pytest.mark.xfail(reason="_bytes: b64decode without validate drops what is not in the alphabet")
-@pytest.mark.parametrize("data", GARBAGE)
-def test_output_with_characters_that_base64_does_not_have_is_not_base64(data: str) -> None:
-    session = Session("s")
-    with pytest.raises(NotBase64):
-        session.apply(v2_struct({**output_chunk("t", b""), "data": data}))
-    assert session == Session("s")
 
 
 # ---- what is replaced whole ------------------------------------------------------------------

@@ -35,7 +35,8 @@ def carried(source: Wire, target: type[Wire], losses: Losses, path: str) -> dict
 @cache
 def _names(shape: type[Wire]) -> frozenset[str]:
     tag = shape.__struct_config__.tag_field
-    return frozenset(info.encode_name for info in fields(shape)) | ({tag} if tag else set())
+    names = {info.encode_name for info in fields(shape) if info.name != "unknown"}  # that is ours
+    return frozenset(names | ({tag} if tag else set()))
 
 
 def recast(source: Wire, shape: type[W], losses: Losses, path: str = "", **changed: Any) -> W:

@@ -54,9 +54,9 @@ class _Terminal:
             self._output.feed(_bytes(update.data))
             return
         if update.output is not UNSET:
+            data = _bytes(update.output.data) if update.output else b""
             self._output = TerminalText(self._limit)
-            if update.output:
-                self._output.feed(_bytes(update.output.data))
+            self._output.feed(data)
         if update.command is not UNSET:
             self._command = f"$ {update.command}\n" if update.command else ""
         if update.exit_status is not UNSET:
@@ -318,10 +318,9 @@ class Downgrader:
     def _terminal(
         self, update: v2.TerminalUpdate | v2.TerminalOutputChunk
     ) -> list[v1.SessionUpdate]:
-        terminal = self._terminals.get(update.terminal_id)
-        if terminal is None:
-            terminal = self._terminals[update.terminal_id] = _Terminal(self._terminal_limit)
+        terminal = self._terminals.get(update.terminal_id) or _Terminal(self._terminal_limit)
         terminal.apply(update)
+        self._terminals[update.terminal_id] = terminal
         calls = self._referring.get(update.terminal_id)
         if not calls:
             # a tool call may still refer to it; until then nobody sees it

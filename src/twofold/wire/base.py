@@ -12,6 +12,7 @@ The structs forbid unknown fields, so that msgspec's fast decoder itself says wh
 from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, Union
 
 from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import Meta as Limit
 
 from twofold.errors import PeerError
 
@@ -25,6 +26,7 @@ __all__ = [
     "Mark",
     "Maybe",
     "Meta",
+    "Number",
     "Omittable",
     "Unknown",
     "UnsetType",
@@ -70,6 +72,10 @@ StrictOmittable: TypeAlias = Annotated[Union[T, UnsetType], STRICT]  # noqa: UP0
 DefaultOnNull: TypeAlias = Annotated[Union[T, UnsetType], STRICT, NULL_IS_DEFAULT]  # noqa: UP007
 
 Meta: TypeAlias = dict[str, Any]
+
+_LARGEST = 1.7976931348623157e308
+Number: TypeAlias = Annotated[float, Limit(ge=-_LARGEST, le=_LARGEST)]
+"""A float that is not infinite: JSON can say one, and cannot be told it back."""
 
 
 class Known:

@@ -13,6 +13,7 @@ import json
 import types
 from collections.abc import Callable
 from functools import cache
+from math import isinf
 from typing import (
     Annotated,
     Any,
@@ -47,6 +48,13 @@ Reader: TypeAlias = Callable[[Any, str, list[Fault]], Any]
 _encode = msgspec.json.Encoder().encode
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if isinf(number):  # it would be written back as null
+        raise ValueError(f"{text[:20]} is beyond what a number can hold")
+    return number
+
+
 # ---- decoding ------------------------------------------------------------------------------
 
 
@@ -69,11 +77,12 @@ def read(value: Any, shape: Any, faults: list[Fault] | None = None) -> Any:
 def parse(data: bytes | str) -> Any:
     """JSON as dicts and lists; raises `Malformed` for anything that is not JSON."""
     try:
-        return msgspec.json.decode(data)
+        return _decoder(Any).decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         reason = str(error)
     try:  # msgspec refuses lone surrogates, which JSON can say and peers do send
-        return json.loads(data, parse_constant=_no_constant)
+        text = data if isinstance(data, str) else data.decode()
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError):
         raise Malformed("", f"not JSON: {reason}") from None
 
@@ -98,8 +107,8 @@ class _UpdateLineV2(Struct, tag_field="method", tag="session/update", forbid_unk
     jsonrpc: str
 
 
-_line_v1 = msgspec.json.Decoder(_UpdateLineV1).decode
-_line_v2 = msgspec.json.Decoder(_UpdateLineV2).decode
+_line_v1 = msgspec.json.Decoder(_UpdateLineV1, float_hook=_finite).decode
+_line_v2 = msgspec.json.Decoder(_UpdateLineV2, float_hook=_finite).decode
 
 
 def decode_update_line_v1(line: bytes | str) -> v1.SessionNotification | None:
@@ -120,7 +129,7 @@ def decode_update_line_v2(line: bytes | str) -> v2.UpdateSessionNotification | N
 
 @cache
 def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(shape)
+    return msgspec.json.Decoder(shape, float_hook=_finite)
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -253,7 +262,13 @@ def _tagged_reader(members: list[type[Wire]]) -> Reader:
 
 def _variant_reader(shape: type[Wire]) -> Reader:
     first = _struct_reader(shape)
-    others = [_struct_reader(other) for other in alternates(shape)]
+    # Where the tag is known, a shape without one is not meant.
+    tagged = shape.__struct_config__.tag is not None
+    others = [
+        _struct_reader(other)
+        for other in alternates(shape)
+        if not tagged or other.__struct_config__.tag is not None
+    ]
     if not others:
         return first
 
@@ -384,10 +399,9 @@ def to_json(value: Any) -> Any:
         return value.raw.fields
     if isinstance(value, Struct):
         return _struct_to_json(value)
-    # What a peer said as plain JSON may be nested deeper than Python goes: it is not walked.
-    if isinstance(value, list) and any(isinstance(item, Struct) for item in value):
+    if isinstance(value, list):
         return [to_json(item) for item in value]
-    if isinstance(value, dict) and any(isinstance(item, Struct) for item in value.values()):
+    if isinstance(value, dict):
         return {key: to_json(item) for key, item in value.items()}
     return value
 
@@ -404,5 +418,13 @@ def _struct_to_json(value: Struct) -> dict[str, Any]:
         if isinstance(item, Extras):
             fields.update({k: v for k, v in item.fields.items() if k not in fields})
         else:
-            fields[key] = to_json(item)
+            fields[key] = _field_to_json(item)
     return fields
+
+
+def _field_to_json(item: Any) -> Any:
+    # Plain JSON of a peer may be nested deeper than Python goes: it is not walked. Structs stand
+    # in a field by themselves, in a list or in a dict, never deeper.
+    items = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+    plain = not isinstance(item, Struct) and not any(isinstance(each, Struct) for each in items)
+    return item if plain else to_json(item)

@@ -7,6 +7,7 @@ from twofold.wire.base import (
     Items,
     Known,
     Maybe,
+    Number,
     Unknown,
     Wire,
     alternative_to,
@@ -19,7 +20,7 @@ IconTheme: TypeAlias = Annotated[str, Known("light", "dark")]
 class Annotations(Wire):
     audience: Maybe[Items[Role]] = UNSET
     last_modified: Maybe[str] = UNSET
-    priority: Maybe[float] = UNSET
+    priority: Maybe[Number] = UNSET
 
 
 class TextContent(Wire, tag_field="type", tag="text"):

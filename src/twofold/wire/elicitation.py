@@ -11,6 +11,7 @@ from twofold.wire.base import (
     Items,
     Known,
     Maybe,
+    Number,
     StrictMaybe,
     StrictOmittable,
     Unknown,
@@ -44,9 +45,9 @@ class StringPropertySchema(Wire, tag_field="type", tag="string"):
 class NumberPropertySchema(Wire, tag_field="type", tag="number"):
     title: Maybe[str] = UNSET
     description: Maybe[str] = UNSET
-    minimum: StrictMaybe[float] = UNSET
-    maximum: StrictMaybe[float] = UNSET
-    default: Maybe[float] = UNSET
+    minimum: StrictMaybe[Number] = UNSET
+    maximum: StrictMaybe[Number] = UNSET
+    default: Maybe[Number] = UNSET
 
 
 class IntegerPropertySchema(Wire, tag_field="type", tag="integer"):

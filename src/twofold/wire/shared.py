@@ -4,7 +4,7 @@ from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta as Limit
 
-from twofold.wire.base import UNSET, Items, Known, Maybe, Wire
+from twofold.wire.base import UNSET, Items, Known, Maybe, Number, Wire
 from twofold.wire.content import ContentBlock
 
 UInt: TypeAlias = Annotated[int, Limit(ge=0)]
@@ -92,7 +92,7 @@ class SessionConfigSelectOption(Wire):
 
 
 class Cost(Wire):
-    amount: float
+    amount: Number
     currency: str
 
 
