@@ -264,7 +264,8 @@ def _of_type(hint: Any, marks: tuple[Any, ...]) -> Shape:
     for mark in marks:
         if isinstance(mark, Known):
             return Words(frozenset(mark.values))
-    limits = [mark for mark in marks if isinstance(mark, msgspec.Meta)]
+    # that a float is finite goes without saying
+    limits = [] if hint is float else [mark for mark in marks if isinstance(mark, msgspec.Meta)]
     low = max((limit.ge for limit in limits if limit.ge is not None), default=-math.inf)
     high = min((limit.le for limit in limits if limit.le is not None), default=math.inf)
     return Scalar(frozenset({KINDS[hint]}), low, high)
@@ -440,6 +441,47 @@ def _of_lists(name: str, lists: Sequence[Shape]) -> Listed:
     items = [each.item.shape for each in lists if isinstance(each, Listed)]
     records = tuple(merged(item) for item in items if isinstance(item, Record | Choice))
     return Listed(Value(Choice(name, None, {}, records), False), skip_invalid=False, mixed=False)
+
+
+# ---- the methods of a schema -----------------------------------------------------------------
+
+
+class Method(NamedTuple):
+    """Who handles a method, and the definitions of its params and result."""
+
+    side: str
+    params: str
+    result: str | None
+
+
+def _mentioned(schema: Any) -> Iterator[str]:
+    """The definitions that a schema refers to by itself."""
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            yield str(referred(schema))
+        for inner in schema.values():
+            yield from _mentioned(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from _mentioned(inner)
+
+
+def methods_of(schema: Schema) -> dict[str, Method]:
+    """The methods of a schema, as its requests, responses and notifications list them."""
+    defs = schema["$defs"]
+    params: dict[str, str] = {}
+    results: dict[str, str] = {}
+    for sender in schema["anyOf"]:
+        for envelope in sender.get("anyOf", [sender]):
+            found = results if envelope["title"] == "Response" else params
+            definition = referred(envelope)
+            for name in _mentioned(defs[definition] if definition else envelope):
+                if "x-method" in defs[name]:
+                    found[defs[name]["x-method"]] = name
+    return {
+        method: Method(defs[name]["x-side"], name, results.get(method))
+        for method, name in params.items()
+    }
 
 
 # ---- side by side ----------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def test_fold_prints_whole_upserts_in_entry_order_and_the_state_last() -> None:
 
 
 def test_fields_at_their_default_are_omitted() -> None:
-    update = {
+    update: dict[str, Any] = {
         "sessionUpdate": "tool_call_update",
         "toolCallId": "t",
         "kind": "other",

@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ def python_examples() -> list[tuple[Block, Block]]:
     found = []
     for page in PAGES:
         on_page = blocks(page)
-        for block, after in zip(on_page, on_page[1:], strict=False):
+        for block, after in pairwise(on_page):
             if block.language == "python":
                 found.append((block, after))
     return found

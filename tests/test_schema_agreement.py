@@ -19,8 +19,8 @@ from tests.schema_shapes import (
     Official,
     Schema,
     differences,
+    methods_of,
     of_annotation,
-    referred,
     structs_in,
 )
 from twofold.wire import shared, v1, v2
@@ -263,45 +263,7 @@ ENVELOPES = {
 }
 
 
-# ---- the methods of a schema -----------------------------------------------------------------
-
-
-class Types(NamedTuple):
-    """Who handles a method, and the definitions of its params and result."""
-
-    side: str
-    params: str
-    result: str | None
-
-
-def mentioned(schema: Any) -> Iterator[str]:
-    """The definitions that a schema refers to by itself."""
-    if isinstance(schema, dict):
-        if "$ref" in schema:
-            yield str(referred(schema))
-        for inner in schema.values():
-            yield from mentioned(inner)
-    elif isinstance(schema, list):
-        for inner in schema:
-            yield from mentioned(inner)
-
-
-def official_methods(schema: Schema) -> dict[str, Types]:
-    """The methods of a schema, as its requests, responses and notifications list them."""
-    defs = schema["$defs"]
-    params: dict[str, str] = {}
-    results: dict[str, str] = {}
-    for sender in schema["anyOf"]:
-        for envelope in sender.get("anyOf", [sender]):
-            found = results if envelope["title"] == "Response" else params
-            definition = referred(envelope)
-            for name in mentioned(defs[definition] if definition else envelope):
-                if "x-method" in defs[name]:
-                    found[defs[name]["x-method"]] = name
-    return {
-        method: Types(defs[name]["x-side"], name, results.get(method))
-        for method, name in params.items()
-    }
+# ---- the walk --------------------------------------------------------------------------------
 
 
 def pairs(version: Version, flavour: Flavour, schema: Schema) -> Iterator[tuple[Any, str]]:
@@ -312,10 +274,12 @@ def pairs(version: Version, flavour: Flavour, schema: Schema) -> Iterator[tuple[
         if version == 1:
             yield ours.PromptResponse, "PromptResponse"
         return
-    for method, (_, params, result) in official_methods(schema).items():
-        yield ours.METHODS[method].params, params
-        if result is not None:
-            yield ours.METHODS[method].result, result
+    for method, (_, params, result) in methods_of(schema).items():
+        row = ours.METHODS.get(method)
+        if row is not None:
+            yield row.params, params
+        if row is not None and row.result is not None and result is not None:
+            yield row.result, result
     yield shared.Error, "Error"
 
 
@@ -340,7 +304,7 @@ def test_the_methods_are_those_of_the_schema(version: Version, schemas: Schemas)
         for method, row in VERSIONS[version].METHODS.items()
     } == {
         method: (sides.get(side, side), "notification" if result is None else "request")
-        for method, (side, _, result) in official_methods(schemas[f"v{version}", "stable"]).items()
+        for method, (side, _, result) in methods_of(schemas[f"v{version}", "stable"]).items()
     }
 
 

@@ -960,7 +960,10 @@ def test_the_forbidden_characters_of_these_tests_are_control_or_format_character
     assert {unicodedata.category(character) for character in FORBIDDEN} == {"Cc", "Cf", "Zl", "Zp"}
 
 
-@given(st.lists(st.binary(max_size=40), max_size=20), st.integers(1, 60))
+@given(
+    st.lists(st.binary(max_size=40) | st.sampled_from([b"line\n", b"one\ntwo\n"]), max_size=20),
+    st.integers(1, 60),
+)
 def test_a_limit_keeps_the_end_of_the_text(pieces: list[bytes], limit: int) -> None:
     whole, bounded = TerminalText(), TerminalText(limit)
     for piece in pieces:

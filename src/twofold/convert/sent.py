@@ -46,14 +46,14 @@ class Sent:
                 rest = TextContent(data[left:].decode("utf-8", "surrogatepass"))
                 return [rest, *content[index + 1 :]]
             left -= len(data)
-        return [] if left == 0 and digest.digest() == self._digest.digest() else None
+        return [] if digest.digest() == self._digest.digest() else None
 
     def cut_like(self, content: list[ContentBlock]) -> bool:
         """Whether what went out ends, block by block, where the blocks of `content` do."""
         cuts = 0
         for block in content[: self._blocks]:
             cuts = _cut(cuts, _data(block))
-        return self._blocks <= len(content) and cuts == self._cuts
+        return cuts == self._cuts
 
 
 def _cut(cuts: int, data: bytes) -> int:

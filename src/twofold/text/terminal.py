@@ -81,7 +81,7 @@ class TerminalText:
         if not self._line and not self._column and (lines := _LINES.match(text, at)):
             plain = _COLOUR.sub("", lines[0])
             if len(plain) < LONGEST_LINE or max(map(len, plain.split("\n"))) < LONGEST_LINE:
-                self._done.append(sanitize(plain))
+                self._keep(sanitize(plain))
                 return lines.end()
         if run := _RUN.match(text, at):
             self._write(run[0])

@@ -81,9 +81,8 @@ Number: TypeAlias = Annotated[float, Limit(ge=-_LARGEST, le=_LARGEST)]
 class Known:
     """The values of an open enumeration that the protocol has given a meaning to."""
 
-    def __init__(self, *values: str, closed: bool = False) -> None:
+    def __init__(self, *values: str) -> None:
         self.values = values
-        self.closed = closed  # the schema names no "other", though we read one all the same
 
     def __repr__(self) -> str:
         return f"Known{self.values}"
