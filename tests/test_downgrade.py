@@ -679,6 +679,7 @@ def test_any_other_question_is_asked_about_a_call_that_is_made_up(subject: Json)
     assert (call["toolCallId"], call["kind"], call["title"]) == ("permission", "other", "Run it?")
     assert [text_of(item) for item in call["content"]] == ["It costs 3 €."]
     assert losses == ["subject"]
+    assert "content" not in permission(**subject)[0]["toolCall"]
 
 
 def test_an_option_of_an_unknown_kind_is_never_passed_for_another() -> None:

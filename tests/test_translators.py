@@ -283,6 +283,7 @@ def test_a_terminal_of_the_client_is_a_terminal_for_whoever_has_it_too() -> None
     up = Up(own_terminals=True)
     (update,) = up(tool_call(content=[{**TERMINAL, "_meta": {"k": 1}}]))
     assert update["content"] == [{**TERMINAL, "_meta": {"k": 1}}]
+    assert up(call_update(content=None)) == [call_update()]
     assert up.lost == []
 
 
@@ -394,6 +395,17 @@ def test_a_mode_that_the_client_chose_shows_in_the_option_that_stands_for_it() -
     assert codec.to_json(own.translator.config_options) == [
         {**OWN_MODE, "configId": "my-mode", "currentValue": "b"}
     ]
+
+
+def test_options_of_another_kind_or_category_are_not_the_mode() -> None:
+    up = Up()
+    model = {**OWN_MODE, "id": "model", "category": "model"}
+    switch = {**SWITCH, "id": "fast", "category": "mode"}
+    up.setup(configOptions=[model, switch, {**OWN_MODE, "id": "my-mode"}])
+    assert up.translator.mode_option_id == "my-mode"
+    up.translator.mode_chosen("b")
+    values = [each["currentValue"] for each in codec.to_json(up.translator.config_options)]
+    assert values == ["a", True, "b"]
 
 
 def test_what_was_handed_out_does_not_change_later() -> None:
@@ -690,9 +702,10 @@ def test_a_tool_call_needs_a_title(update: Json, title: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["name", "rawInput", "rawOutput", "_meta"])
-def test_clearing_what_was_never_set_loses_nothing(field: str) -> None:
+@pytest.mark.parametrize("first", [{}, {"name": None, "rawInput": None, "rawOutput": None}])
+def test_clearing_what_was_never_set_loses_nothing(field: str, first: Json) -> None:
     down = Down()
-    down(call_update(title="Read", **{field: None}))
+    down(call_update(title="Read", **first))
     down(call_update(**{field: None}))
     assert down.lost == []
 
@@ -817,14 +830,44 @@ def test_every_call_that_a_permission_makes_up_has_an_id_of_its_own() -> None:
     assert len(made) == 3
 
 
+def test_a_title_that_a_permission_gave_to_its_call_stays() -> None:
+    down = Down()
+    subject = {"type": "tool_call", "toolCall": {"toolCallId": "t"}}
+    assert down.permission(subject=subject)["toolCall"] == {"toolCallId": "t", "title": "Sure?"}
+    assert down.permission(subject=subject)["toolCall"] == {"toolCallId": "t"}
+    assert down.lost == []
+    down(call_update(title=None))
+    assert down.lost == ["update.title"]
+
+
+def asked_in_june(down: Down, **call: Any) -> Json:
+    request = {"sessionId": "s", "toolCall": {"toolCallId": "t", **call}, "options": OPTIONS}
+    asked = read(request, v2.RequestPermissionRequest)
+    return codec.to_json(down.translator.permission(asked))  # type: ignore[no-any-return]
+
+
 def test_a_permission_of_june_is_converted_too() -> None:
     down = Down()
-    call = {"toolCallId": "t", "content": [shown("a")]}
-    request = codec.read(
-        {"sessionId": "s", "toolCall": call, "options": OPTIONS}, v2.RequestPermissionRequest
-    )
-    assert codec.to_json(down.translator.permission(request))["toolCall"] == call
+    down(output("a"))
+    call = asked_in_june(down, content=[TERMINAL])["toolCall"]
+    assert call == {"toolCallId": "t", "content": [shown("a")]}
     assert down(content_chunk(shown("b"))) == [call_update(content=[shown("a"), shown("b")])]
+
+
+def test_a_call_that_june_asked_about_without_a_title_gets_that_of_the_next_question() -> None:
+    down = Down()
+    asked_in_june(down)
+    subject = {"type": "command", "command": "ls", "cwd": "/", "toolCallId": "t"}
+    assert down.permission(subject=subject)["toolCall"]["title"] == "Sure?"
+
+
+def test_what_a_permission_loses_is_reported_where_it_stood() -> None:
+    down = Down()
+    asked_in_june(down, title="a", status="paused", content=[TERMINAL])
+    assert down.lost == ["toolCall.content[0]", "toolCall.status"]
+    call = {"toolCallId": "t", "title": None, "status": "paused"}
+    down.permission(title="a", subject={"type": "tool_call", "toolCall": call})
+    assert down.lost == ["subject.toolCall.title", "subject.toolCall.status"]
 
 
 def test_a_permission_that_is_refused_shows_nothing() -> None:
@@ -870,6 +913,8 @@ def test_output_after_the_reference_updates_the_call() -> None:
     (made,) = down(output("b"))
     assert texts_of(made) == ["a\nb", "text"]
     (made,) = down(terminal(exitStatus={"exitCode": 1}))
+    assert texts_of(made) == ["a\nb\n[exit 1]", "text"]
+    (made,) = down(output("\n"))
     assert texts_of(made) == ["a\nb\n[exit 1]", "text"]
 
 
@@ -979,6 +1024,7 @@ def test_the_plan_that_is_shown_is_the_last_one() -> None:
 
 def test_removing_the_plan_that_is_shown_empties_it() -> None:
     down = Down()
+    assert down(removed("main")) == [NO_PLAN]
     down(plan("a", "one"))
     assert down(removed("a")) == [NO_PLAN]
 

@@ -1,0 +1,1 @@
+"""What peers say: a struct for every JSON object of the protocol, and the codec."""
