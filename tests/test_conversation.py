@@ -13,7 +13,7 @@ from twofold.convert.losses import Losses, NotConvertible
 from twofold.recording import read_line
 from twofold.rpc.messages import read_message, write_message
 from twofold.rpc.pending import Handler
-from twofold.wire.base import Malformed
+from twofold.wire.base import Fault, Malformed
 
 TEXT: Json = {"type": "text", "text": "hello"}
 IMAGE: Json = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
@@ -292,6 +292,29 @@ def test_what_is_replayed_is_not_taken_for_what_was_told_before() -> None:
     assert len(ids) == 3
 
 
+def test_a_tool_call_that_is_replayed_is_new_again() -> None:
+    talk = from_v1()
+    call = {"toolCallId": "t", "title": "Read"}
+    first = talk.update("tool_call", **call)
+    assert talk.update("tool_call", **call) != first
+    talk.client(id=2, method="session/load", params={"sessionId": "s", **NEW})
+    assert talk.update("tool_call", **call) == first
+
+
+def test_the_modes_of_a_loaded_session_are_known() -> None:
+    talk = from_v1()
+    talk.client(id=1, method="session/load", params={"sessionId": "s", **NEW})
+    talk.agent(id=1, result={"modes": MODES})
+    (told,) = talk.update("current_mode_update", currentModeId="code")
+    assert told["params"]["update"]["configOptions"] == [{**MODE_OPTION, "currentValue": "code"}]
+
+
+@pytest.mark.parametrize("talk", [from_v1(), from_v2()])
+def test_a_prompt_that_nobody_will_answer_is_only_forwarded(talk: Talk) -> None:
+    message = {"method": "session/prompt", "params": prompt()["params"]}
+    assert talk.client(**message) == [{"to": "agent", **message}]
+
+
 # ---- version 2 → version 1: prompts ----------------------------------------------------------
 
 
@@ -346,6 +369,9 @@ def test_a_draft_that_answers_with_nothing_is_answered_when_the_turn_is_over() -
 def test_a_repeated_idle_is_not_a_completion() -> None:
     talk = from_v2()
     idle = {"state": "idle", "stopReason": "end_turn"}
+    talk.update("state_update", state="running")
+    talk.update("state_update", **idle)
+    talk.losses.clear()
     talk.client(**prompt())
     assert talk.update("state_update", **idle) == []  # of the turn before
     talk.update("user_message", **echo())
@@ -525,6 +551,14 @@ def test_what_is_replayed_is_shown_again() -> None:
     assert talk.lost == []
 
 
+def test_without_a_replay_what_was_shown_is_not_shown_again() -> None:
+    talk = from_v2()
+    message = {"messageId": "m", "content": [TEXT]}
+    assert len(talk.update("agent_message", **message)) == 1
+    talk.client(id=1, method="session/resume", params={"sessionId": "s", "cwd": "/"})
+    assert talk.update("agent_message", **message) == []
+
+
 # ---- permissions, both ways ------------------------------------------------------------------
 
 CALL: Json = {"toolCallId": "t", "title": "Write a.py"}
@@ -655,6 +689,8 @@ def test_methods_that_nobody_knows_pass_unread_and_so_do_their_answers(
         {"to": "agent", "id": 1, "method": method, **odd}
     ]
     assert talk.agent(id=1, result=[1]) == [{"to": "client", "id": 1, "result": [1]}]
+    talk.client(id=2, method=method)
+    assert talk.agent(id=2, error=[1]) == [{"to": "client", "id": 2, "error": [1]}]
     assert talk.agent(method=method, **odd) == [{"to": "client", "method": method, **odd}]
 
 
@@ -695,12 +731,14 @@ def test_notifications_that_both_versions_have_stay_the_same(method: str) -> Non
 
 def test_version_1_passes_through_untouched() -> None:
     talk = Talk("1", "1")
-    odd = {"sessionUpdate": "agent_message_chunk", "content": "not even valid"}
+    odd: Json = {"sessionUpdate": "agent_message_chunk", "content": "not even valid"}
     message = {"method": "session/update", "params": {"sessionId": "s", "update": odd}}
     assert talk.agent(**message) == [{"to": "client", **message}]
     assert talk.client(**prompt()) == [{"to": "agent", **prompt()}]
-    result = {"stopReason": "_odd"}
+    result = {"stopReason": 7}
     assert talk.agent(id=1, result=result) == [{"to": "client", "id": 1, "result": result}]
+    odd = {"id": 2, "method": "session/new", "params": {"cwd": 7}}
+    assert talk.client(**odd) == [{"to": "agent", **odd}]
 
 
 def test_version_2_is_lifted_to_the_newest_draft() -> None:
@@ -712,6 +750,17 @@ def test_version_2_is_lifted_to_the_newest_draft() -> None:
     assert talk.agent(id=1, result={"messageId": "u"}) == [
         {"to": "client", "id": 1, "result": {"messageId": "u"}}
     ]
+    talk.client(**prompt(identity=2))
+    error = {"code": 1, "message": "a"}
+    assert talk.agent(id=2, error=error) == [{"to": "client", "id": 2, "error": error}]
+
+
+def test_what_was_passed_over_is_told() -> None:
+    faults: list[Fault] = []
+    conversation = Conversation("2", Losses(), "1", faults)
+    call = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": 7}
+    assert conversation.update(call) == [{"sessionUpdate": "tool_call_update", "toolCallId": "t"}]
+    assert [fault.path for fault in faults] == [".status"]
 
 
 def test_a_diff_of_june_keeps_its_whole_texts_on_the_way_to_version_1() -> None:
@@ -748,7 +797,22 @@ V1_CHUNK = {"sessionUpdate": "agent_message_chunk", "content": TEXT}
         ),
         ({"sessionUpdate": "config_option_update", "configOptions": [{"configId": "a"}]}, {"2"}),
         ({"sessionUpdate": "config_option_update", "configOptions": [{"id": "a"}]}, {"1"}),
-        ({"sessionUpdate": "config_option_update", "configOptions": []}, {"1", "2", "guide"}),
+        *(
+            ({"sessionUpdate": "config_option_update", "configOptions": odd}, {"1", "2", "guide"})
+            for odd in ([], {"a": 1}, ["a"], 7, None)
+        ),
+        *(
+            (
+                {"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": odd},
+                {"1", "2", "guide"},
+            )
+            for odd in (
+                [{"type": "diff", "path": "/a", "newText": ""}],
+                [{"type": "content", "changes": []}],
+                [7],
+                {"type": "diff", "changes": []},
+            )
+        ),
         ({"sessionUpdate": "usage_update", "used": 1, "size": 1}, {"1", "2", "guide"}),
         ({"sessionUpdate": ["odd"]}, {"1", "2", "guide"}),
         ({}, {"1", "2", "guide"}),
@@ -763,7 +827,8 @@ def test_an_update_shows_the_versions_it_makes_sense_in(update: Json, dialects: 
     [
         ({"protocolVersion": 2, "clientInfo": {}}, "1"),
         ({"protocolVersion": 2, "clientCapabilities": {}}, "1"),
-        ({"protocolVersion": 2, "info": {}, "capabilities": {}}, "2"),
+        ({"protocolVersion": 2, "info": {}}, "2"),
+        ({"protocolVersion": 1, "capabilities": {}}, "2"),
         ({"protocolVersion": 1}, "1"),
         ({"protocolVersion": 2}, None),
         ({}, None),
@@ -792,6 +857,24 @@ def test_an_agent_speaks_the_version_of_its_shapes_whatever_it_claims(
     detector = Detector()
     detector.initialized(result)
     assert detector.of_requests("2" if dialect == "1" else "1") == dialect
+
+
+@pytest.mark.parametrize("result", [None, [], {}, {"agentInfo": {}}])
+def test_an_answer_that_says_nothing_leaves_the_best_guess(result: Any) -> None:
+    detector = Detector()
+    assert (detector.of_requests("1"), detector.of_requests("2")) == ("1", "2")
+    detector.initializing({"protocolVersion": 1})
+    detector.initialized(result)
+    assert detector.of_requests("2") == "1"
+
+
+def test_a_stream_that_shows_nothing_is_taken_for_the_other_version() -> None:
+    update = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": None}
+    assert Conversation("2", Losses()).update(update) == [
+        {"sessionUpdate": "tool_call_update", "toolCallId": "t"}
+    ]
+    (lowered,) = Conversation("1", Losses()).update(update)
+    assert lowered["content"] == []
 
 
 def test_what_the_caller_says_of_the_version_stands() -> None:
@@ -842,13 +925,25 @@ def test_initialize_of_version_2_is_brought_to_version_1() -> None:
     assert (answered["protocolVersion"], answered["agentInfo"]) == (1, INFO)
 
 
+def test_a_client_of_one_version_may_meet_an_agent_of_the_other() -> None:
+    v1_request: Json = {"protocolVersion": 1, "clientInfo": INFO}
+    v1_result: Json = {"protocolVersion": 1, "agentInfo": INFO, "authMethods": []}
+    v2_request: Json = {"protocolVersion": 2, "info": INFO, "capabilities": {}}
+    v2_result: Json = {"protocolVersion": 2, "info": INFO, "capabilities": {}}
+    asked, answered = initialize(Talk("1"), v2_request, v1_result)
+    assert asked["clientInfo"] == INFO
+    assert answered == v1_result
+    asked, answered = initialize(Talk("1"), v1_request, v2_result)
+    assert asked == v1_request
+    assert answered["agentInfo"] == INFO
+
+
 def test_an_agent_that_claims_version_2_in_shapes_of_version_1_is_converted() -> None:
     talk = Talk("2")
-    initialize(
-        talk,
-        {"protocolVersion": 2, "info": INFO, "capabilities": {}},
-        {"protocolVersion": 2, "agentInfo": INFO},
-    )
+    request = {"protocolVersion": 2, "info": INFO, "capabilities": {}}
+    asked, answered = initialize(talk, request, {"protocolVersion": 2, "agentInfo": INFO})
+    assert asked == request
+    assert (answered["protocolVersion"], answered["info"]) == (2, INFO)
     outs = talk.client(**prompt())
     assert [out["to"] for out in outs] == ["agent", "client", "client"]
 

@@ -141,9 +141,18 @@ def test_a_value_that_version_2_does_not_allow_is_changed_and_reported(
     assert converted(chunk) == ([{**chunk, "content": becomes}], [lost])
 
 
-@pytest.mark.parametrize("priority", [0, 0.5, 1, None])
-def test_a_priority_that_version_2_allows_stays(priority: float | None) -> None:
-    block = {**TEXT, "annotations": {"priority": priority}}
+@pytest.mark.parametrize(
+    "block",
+    [
+        *({**TEXT, "annotations": {"priority": priority}} for priority in (0, 0.5, 1, None)),
+        {"type": "resource_link", "name": "a", "uri": "urn:a", "size": 0},
+        {"type": "resource_link", "name": "a", "uri": "urn:a", "size": 5},
+        {"type": "resource_link", "name": "a", "uri": "urn:a", "size": None},
+        {"type": "image", "data": "", "mimeType": "", "uri": None},
+        {"type": "resource", "resource": {"uri": "urn:a", "text": "a"}},
+    ],
+)
+def test_a_value_that_version_2_allows_stays(block: Json) -> None:
     chunk = {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": block}
     assert lossless(chunk) == chunk
 
@@ -463,6 +472,7 @@ def test_a_mode_by_itself_is_an_option_with_one_choice(field: str) -> None:
         {"sessionUpdate": "plan_removed", "planId": "p"},
         {"sessionUpdate": "subagent_update", "sessionId": "s", "title": None},
         {"sessionUpdate": "session_message", "messageId": "m", "content": [TEXT]},
+        {"sessionUpdate": "session_message", "messageId": "m", "content": None},
         {"sessionUpdate": "session_message_chunk", "messageId": "m", "content": TEXT},
     ],
     ids=lambda update: update["sessionUpdate"],

@@ -12,22 +12,13 @@ import base64
 import json
 from functools import cache
 from math import isinf
-from typing import (
-    Any,
-    NoReturn,
-    cast,
-)
+from typing import Any, NoReturn, cast
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from twofold.wire import v1, v2
-from twofold.wire.base import (
-    Extras,
-    Fault,
-    Malformed,
-    Unknown,
-)
+from twofold.wire.base import Extras, Fault, Malformed, Unknown
 from twofold.wire.forgiving import reader
 
 _encode = msgspec.json.Encoder().encode
