@@ -60,16 +60,20 @@ def text_of(item: Json) -> str:
 # ---- messages --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("block", [TEXT, IMAGE])
+@pytest.mark.parametrize("beside", [{}, {"_meta": {"k": None}}, {"futureField": 1, "?": None}])
+@pytest.mark.parametrize(
+    "block",
+    [
+        TEXT,
+        IMAGE,
+        {**TEXT, "annotations": {"priority": 1}},
+        {**TEXT, "annotations": {"audience": None}},
+        {**TEXT, "annotations": {"audience": ["user", "assistant"]}},
+    ],
+)
 @pytest.mark.parametrize("kind", CHUNKS)
-def test_a_chunk_stays_the_same_with_its_id(kind: str, block: Json) -> None:
-    chunk = {
-        "sessionUpdate": kind,
-        "messageId": "m",
-        "content": block,
-        "_meta": {"k": None},
-        "futureField": 1,
-    }
+def test_a_chunk_stays_the_same_with_its_id(kind: str, block: Json, beside: Json) -> None:
+    chunk = {"sessionUpdate": kind, "messageId": "m", "content": block, **beside}
     assert lossless(chunk) == chunk
 
 
@@ -121,12 +125,13 @@ def test_what_a_message_has_beside_its_content_is_lost(fields: Json, path: str) 
     assert converted(update) == ([chunk], [path])
 
 
-def test_content_that_nobody_knows_is_named_in_words() -> None:
-    chunk = {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": {"type": "_map"}}
-    assert converted(chunk) == (
-        [{**chunk, "content": {"type": "text", "text": "[_map content]"}}],
-        ["update.content"],
-    )
+@pytest.mark.parametrize(("tag", "words"), [("_map", "[_map content]"), ("", "[unknown content]")])
+def test_content_that_nobody_knows_is_named_in_words(tag: str, words: str) -> None:
+    chunk = {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": {"type": tag}}
+    named = {"type": "text", "text": words}
+    assert converted(chunk) == ([{**chunk, "content": named}], ["update.content"])
+    (update,), losses = converted(patch(content=[{"type": tag}]))
+    assert (text_of(update["content"][0]), losses) == (words, ["update.content[0]"])
 
 
 def test_an_audience_that_nobody_knows_is_left_out() -> None:
@@ -291,7 +296,8 @@ def test_a_deleted_file_has_an_empty_new_text() -> None:
 
 def test_a_diff_of_several_files_is_several_diffs() -> None:
     text = git_patch("/a", "1\n", "2\n") + git_patch("/b", None, "3\n")
-    made, losses = contents(SHOWN, diff(MODIFIED, {"operation": "add", "path": "/b"}, text=text))
+    both = diff(MODIFIED, {"operation": "add", "path": "/b"}, text=text, _meta={"k": 1})
+    made, losses = contents(SHOWN, both)
     assert made == [
         SHOWN,
         {"type": "diff", "path": "/a", "oldText": "1\n", "newText": "2\n"},

@@ -473,6 +473,13 @@ def test_a_user_message_that_is_not_the_prompt_is_kept(words: str) -> None:
     assert kept == [words, "hello"]
 
 
+def test_an_agent_may_say_what_the_user_said() -> None:
+    up = Up()
+    up.prompt("hello")
+    assert len(up(said("hello"), said("hello", "agent_thought_chunk"))) == 2
+    assert up(user("hello")) == []
+
+
 def test_text_is_no_echo_of_an_image() -> None:
     up = Up()
     up.translator.prompt([read(IMAGE, v1.ContentBlock)])

@@ -64,9 +64,11 @@ def patch(**fields: Any) -> Json:
 # ---- messages --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "beside", [{}, {"_meta": {"k": None}}, {"futureField": 1, "?": None, "unknown": 1}]
+)
 @pytest.mark.parametrize("kind", CHUNKS)
-def test_a_chunk_with_an_id_stays_the_same(kind: str) -> None:
-    beside = {"_meta": {"k": None}, "futureField": 1, "?": None, "unknown": 1}
+def test_a_chunk_with_an_id_stays_the_same(kind: str, beside: Json) -> None:
     chunk = message_chunk(kind, messageId="m", **beside)
     assert lossless(chunk) == chunk
 
@@ -139,6 +141,9 @@ def test_a_value_that_version_2_does_not_allow_is_changed_and_reported(
 ) -> None:
     chunk = {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": block}
     assert converted(chunk) == ([{**chunk, "content": becomes}], [lost])
+    ((update,), losses) = converted(patch(content=[{"type": "content", "content": block}]))
+    assert update["content"] == [{"type": "content", "content": becomes}]
+    assert losses == [lost.replace("update.content", "update.content[0].content")]
 
 
 @pytest.mark.parametrize(

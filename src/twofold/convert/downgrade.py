@@ -314,7 +314,7 @@ def downgrade_diff(diff: v2.Diff, losses: Losses, path: str) -> list[v1.ToolCall
     # Version 1 has no line numbers, file types or groups of files. Whether any of that was
     # there to lose shows when the diff is brought back.
     back = [upgrade_diff(each, losses, path) for each in items if isinstance(each, v1.Diff)]
-    if rest or back != [diff]:
+    if back != [diff]:
         losses.report(path, "version 1 shows the changed lines only, a file at a time")
     return items
 
