@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from twofold.cli.commands import commands
+from twofold.recording import Recording, read_line
 
 TEXT = {"type": "text", "text": "Hello"}
 
@@ -213,6 +214,20 @@ def test_messages_that_tell_nothing_of_the_session_are_passed_over() -> None:
     result = run("fold", lines=lines)
     assert result.exit_code == 0
     assert result.stderr == ""
+
+
+def test_bare_params_of_a_permission_request_add_up_the_same_each_time() -> None:
+    call = {"toolCallId": "t", "title": "Run it", "kind": "execute"}
+    options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
+    lines = [{"sessionId": "s", "toolCall": call, "options": options}]
+    first, second = (run("show", lines=lines).stdout for _ in range(2))
+    assert "Run it" in first
+    assert first == second
+    recordings = [Recording(), Recording()]
+    for recording in recordings:
+        for line in read_line(json.dumps(lines[0])):
+            recording.take(line)
+    assert recordings[0].sessions == recordings[1].sessions
 
 
 # ---- bad input -----------------------------------------------------------------------------

@@ -32,6 +32,10 @@ from twofold.wire import codec, guide, v1, v2
 from twofold.wire.base import Fault, Malformed
 
 
+_SENDERS: dict[str, Handler] = {"c2a": "client", "a2c": "agent"}
+_OTHER: dict[Handler | None, Handler] = {"client": "agent", "agent": "client"}
+
+
 class Line(Struct):
     """One line of a recording, and how it was wrapped."""
 
@@ -45,8 +49,7 @@ class Line(Struct):
     @property
     def sender(self) -> Handler | None:
         """Who wrote the message, if the record tells."""
-        direction = self.record.get("dir") if self.record else None
-        return {"c2a": "client", "a2c": "agent"}.get(str(direction))  # type: ignore[return-value]
+        return _SENDERS.get(str(self.record.get("dir"))) if self.record else None
 
     def wrap(self, message: Message, *, back: bool = False) -> dict[str, Any]:
         """`message` in the wrapping of this line; `back` if it travels the other way."""
@@ -120,6 +123,7 @@ class Recording:
         self._upgraders: dict[str, Upgrader] = {}
         self._guides: dict[str, GuideUpgrader] = {}
         self._pending: Pending[_Asked] = Pending()
+        self._bare = 0
 
     def look(self, line: Line) -> None:
         """Look ahead at a line, so that ambiguous lines before it are read right."""
@@ -172,8 +176,7 @@ class Recording:
     def _request(self, request: Request, sender: Handler | None) -> None:
         params = self._params(request.method, request.params)
         asked = _Asked(request.method, params, self._speaks_v1)
-        handler: dict[Handler | None, Handler] = {"agent": "client", "client": "agent"}
-        self._pending.ask(request, asked, handler.get(sender))
+        self._pending.ask(request, asked, _OTHER.get(sender))
         match params:
             case v1.PromptRequest():
                 self._apply(
@@ -194,8 +197,9 @@ class Recording:
         if message.method == "session/cancel" and params is not None:
             self.sessions[params.session_id].cancel()
         elif message.method in ("session/prompt", "session/request_permission"):
-            # bare params: nobody will answer them
-            self._request(Request(f"line:{id(message)}", message.method, message.params), None)
+            # bare params, which nobody will answer: only the id is missing
+            self._bare += 1
+            self._request(Request(f"bare:{self._bare}", message.method, message.params), None)
 
     def _params(self, method: str, params: Any) -> Any:
         """The params as structs; None for what is not needed or what the agent will refuse."""
