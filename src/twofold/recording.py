@@ -31,7 +31,6 @@ from twofold.session import Draft, Session, Sessions
 from twofold.wire import codec, guide, v1, v2
 from twofold.wire.base import Fault, Malformed
 
-
 _SENDERS: dict[str, Handler] = {"c2a": "client", "a2c": "agent"}
 _OTHER: dict[Handler | None, Handler] = {"client": "agent", "agent": "client"}
 
