@@ -269,7 +269,9 @@ class SchemaValues:
         optional = {name: values for name, values in fields.items() if name not in wanted}
         known = st.fixed_dictionaries(required, optional=optional)
         others = self._other_fields(parts, payload=bool(taken), named=bool(fields))
-        return st.builds(lambda extra, values: {**extra, **values}, others, known)
+        # an unknown field may happen to have the name of one that is left out
+        unnamed = others.map(lambda extra: {k: v for k, v in extra.items() if k not in names})
+        return st.builds(lambda extra, values: {**extra, **values}, unnamed, known)
 
     def _other_fields(self, parts: Sequence[Schema], *, payload: bool, named: bool) -> Values:
         """Fields the schema does not name: of a type it gives, of a variant, or just unknown."""
