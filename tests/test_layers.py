@@ -24,7 +24,20 @@ class Layer(NamedTuple):
     pure: bool = True
 
 
-PURE = frozenset({"errors", "text", "wire", "rpc", "convert", "session", "view", "recording"})
+PURE = frozenset(
+    {
+        "errors",
+        "text",
+        "version",
+        "wire",
+        "rpc",
+        "convert",
+        "session",
+        "view",
+        "recording",
+        "policy",
+    }
+)
 BELOW = PURE | {"runtime"}
 TOP = BELOW | {"bridge", "term", "demo", "cli", "__init__"}
 SCREEN = frozenset({"msgspec", "click", "rich"})
@@ -32,12 +45,14 @@ SCREEN = frozenset({"msgspec", "click", "rich"})
 LAYERS = {
     "errors": Layer(frozenset(), outside=frozenset()),
     "text": Layer(frozenset(), outside=frozenset()),
+    "version": Layer(frozenset(), outside=frozenset()),
     "wire": Layer(frozenset({"errors"})),
     "rpc": Layer(frozenset({"errors"})),
     "convert": Layer(frozenset({"errors", "wire", "rpc", "text"})),
     "session": Layer(frozenset({"errors", "wire"})),
     "view": Layer(frozenset({"errors", "wire", "session", "text"})),
     "recording": Layer(frozenset({"errors", "wire", "rpc", "convert", "session"})),
+    "policy": Layer(frozenset({"errors", "wire", "session"})),
     "runtime": Layer(PURE, pure=False),
     "bridge": Layer(BELOW, pure=False),
     "demo": Layer(TOP, pure=False),

@@ -1,5 +1,8 @@
 """One ACP session, whichever version each side speaks."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from twofold.convert.downgrade import downgrade
 from twofold.convert.downgrader import Downgrader
 from twofold.convert.losses import Loss, Losses, NotConvertible
@@ -7,6 +10,7 @@ from twofold.convert.upgrade import upgrade
 from twofold.convert.upgrader import Upgrader
 from twofold.errors import LocalError, PeerError, TwofoldError
 from twofold.session import Draft, Message, Session, Sessions, Terminal, ToolCall, snapshot
+from twofold.version import VERSION
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET, Fault, Malformed
 from twofold.wire.codec import (
@@ -17,10 +21,42 @@ from twofold.wire.codec import (
     encode,
 )
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from twofold.policy import Decided, Policy, Rule, Subject, parse_rule, read_policy
+    from twofold.rpc.errors import RequestError, RequestFailed
+    from twofold.runtime.agent.agent import Agent
+    from twofold.runtime.agent.session import AgentSession
+    from twofold.runtime.agent.turn import Answer, Turn
+    from twofold.runtime.client.client import Client, connect
+    from twofold.runtime.client.negotiate import UnknownVersion, WrongVersion
+    from twofold.runtime.client.permissions import Question
+    from twofold.runtime.client.session import ClientSession
+    from twofold.runtime.client.turns import Reply, TurnFailed
+    from twofold.runtime.errors import (
+        BadAnswer,
+        ConnectionClosed,
+        ConnectionEnded,
+        NoAnswer,
+        NotSupported,
+        Problem,
+    )
+    from twofold.runtime.process import CommandNotStarted, ProcessEnded
+    from twofold.runtime.transport import Transport, memory_pair
+
+__version__ = VERSION
 
 __all__ = [
     "UNSET",
+    "Agent",
+    "AgentSession",
+    "Answer",
+    "BadAnswer",
+    "Client",
+    "ClientSession",
+    "CommandNotStarted",
+    "ConnectionClosed",
+    "ConnectionEnded",
+    "Decided",
     "Downgrader",
     "Draft",
     "Fault",
@@ -29,23 +65,79 @@ __all__ = [
     "Losses",
     "Malformed",
     "Message",
+    "NoAnswer",
     "NotConvertible",
+    "NotSupported",
     "PeerError",
+    "Policy",
+    "Problem",
+    "ProcessEnded",
+    "Question",
+    "Reply",
+    "RequestError",
+    "RequestFailed",
+    "Rule",
     "Session",
     "Sessions",
+    "Subject",
     "Terminal",
     "ToolCall",
+    "Transport",
+    "Turn",
+    "TurnFailed",
     "TwofoldError",
+    "UnknownVersion",
     "Upgrader",
+    "WrongVersion",
     "__version__",
+    "connect",
     "decode_update_line_v1",
     "decode_update_line_v2",
     "decode_update_v1",
     "decode_update_v2",
     "downgrade",
     "encode",
+    "memory_pair",
+    "parse_rule",
+    "read_policy",
     "snapshot",
     "upgrade",
     "v1",
     "v2",
 ]
+
+# Whoever only reads and adds up does not wait for what runs agents and clients to be imported.
+_LATER = {
+    **dict.fromkeys(
+        ("Decided", "Policy", "Rule", "Subject", "parse_rule", "read_policy"), "twofold.policy"
+    ),
+    **dict.fromkeys(("RequestError", "RequestFailed"), "twofold.rpc.errors"),
+    "Agent": "twofold.runtime.agent.agent",
+    "AgentSession": "twofold.runtime.agent.session",
+    **dict.fromkeys(("Answer", "Turn"), "twofold.runtime.agent.turn"),
+    **dict.fromkeys(("Client", "connect"), "twofold.runtime.client.client"),
+    **dict.fromkeys(("UnknownVersion", "WrongVersion"), "twofold.runtime.client.negotiate"),
+    "Question": "twofold.runtime.client.permissions",
+    "ClientSession": "twofold.runtime.client.session",
+    **dict.fromkeys(("Reply", "TurnFailed"), "twofold.runtime.client.turns"),
+    **dict.fromkeys(
+        (
+            *("BadAnswer", "ConnectionClosed", "ConnectionEnded", "NoAnswer", "NotSupported"),
+            "Problem",
+        ),
+        "twofold.runtime.errors",
+    ),
+    **dict.fromkeys(("CommandNotStarted", "ProcessEnded"), "twofold.runtime.process"),
+    **dict.fromkeys(("Transport", "memory_pair"), "twofold.runtime.transport"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_LATER[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -24,6 +24,7 @@ from twofold.convert.setup import (
     upgrade_params,
     upgrade_result,
 )
+from twofold.convert.turn import OpenTurn
 from twofold.convert.upgrader import Upgrader
 from twofold.rpc.messages import Failure, Message, Notification, Request, Response
 from twofold.rpc.pending import Handler, Pending
@@ -43,27 +44,10 @@ class Out(Struct):
     back: bool = False
 
 
-class _Turn(Struct):
+class _Turn(OpenTurn, kw_only=True):
     """A prompt of a version 1 client that a version 2 agent works on."""
 
     request_id: int | str
-    echo: Echo
-    busy: bool
-    """Work was going on already when the prompt was sent."""
-    message_id: str = ""
-    inserted: bool = False
-    """The agent took the prompt in: it said so, or repeated it."""
-    running: bool = False
-    """Work has been going on since the prompt was sent."""
-    idle: v2.StateUpdate | None = None
-    """How that work ended."""
-
-    def report(self, state: v2.StateUpdate) -> None:
-        """The session said what it is doing."""
-        if state.state != "idle":
-            self.running, self.idle = True, None
-        elif self.running or (self.busy and self.inserted):
-            self.idle = state  # any other idle is a snapshot, or the end of something else
 
 
 class _Asked(Struct):
@@ -123,7 +107,7 @@ class Conversation:
     def _lower(self, update: v2.SessionUpdate, session_id: str) -> list[v1.SessionUpdate]:
         turns = self._turns.get(session_id, [])
         if isinstance(update, v2.UserMessage | v2.UserMessageChunk) and any(
-            _echoed(update, turn) for turn in turns
+            turn.echoed(update) for turn in turns
         ):
             return []  # the client shows its own prompt
         if isinstance(update, v2.StateUpdate):
@@ -170,8 +154,8 @@ class Conversation:
         """The results that a version 1 client waits for, of the turns that are over."""
         outs = []
         for turn in list(self._turns.get(session_id, [])):
-            if turn.inserted and turn.idle is not None:
-                outs.append(Out(self._end(turn.request_id, turn.idle)))
+            if turn.end is not None:
+                outs.append(Out(self._end(turn.request_id, turn.end)))
                 self._turns[session_id].remove(turn)
         return outs
 
@@ -250,7 +234,7 @@ class Conversation:
         if self.target == "1" and asked.source == "2":
             echo = Echo()
             echo.expect(prompt)
-            turn = _Turn(message.id, echo, session_id in self._busy)
+            turn = _Turn(session_id in self._busy, echo, request_id=message.id)
             self._turns.setdefault(session_id, []).append(turn)
         return []
 
@@ -307,9 +291,7 @@ class Conversation:
         if asked.method == "session/prompt":
             for turn in self._turns.get(asked.params.session_id, []):
                 if turn.request_id == message.id:
-                    turn.inserted = True
-                    if isinstance(result, v2.PromptResponse):
-                        turn.message_id = result.message_id
+                    turn.accepted(result)
             return self._ended(asked.params.session_id)  # version 1 answers when the turn is over
         if asked.method == "session/request_permission":
             answer = downgrade_outcome(result, self.losses)
@@ -359,17 +341,6 @@ class Conversation:
 
     def _read(self, value: Any, shape: Any) -> Any:
         return codec.read(value, shape, self.faults)
-
-
-def _echoed(update: v2.UserMessage | v2.UserMessageChunk, turn: _Turn) -> bool:
-    """Whether a user message is the prompt of `turn`."""
-    if turn.message_id:
-        return turn.message_id == update.message_id
-    blocks = update.content if isinstance(update, v2.UserMessage) else [update.content]
-    if not blocks or not all(turn.echo.swallows(block) for block in blocks):
-        return False
-    turn.message_id, turn.inserted = update.message_id, True
-    return True
 
 
 def _session_of(asked: _Asked, result: Any) -> str:

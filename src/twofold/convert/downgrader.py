@@ -98,6 +98,8 @@ class Downgrader:
 
     `notices`, `compactions`: whether the client advertised that it understands them.
     `terminal_limit`: how much of a terminal's text is shown, counted from its end.
+    `gather`: what terminals print is not told at once but by `flush`, for each time the whole text
+    is told; so is it whenever anything else is told.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Downgrader:
         notices: bool = True,
         compactions: bool = True,
         terminal_limit: int = 64 * 1024,
+        gather: bool = False,
     ) -> None:
         self.losses = Losses() if losses is None else losses
         self._notices = notices
@@ -116,11 +119,27 @@ class Downgrader:
         self._calls: dict[str, _Call] = {}
         self._terminals: dict[str, _Terminal] = {}
         self._referring: dict[str, set[str]] = {}  # terminal → tool calls
+        self._gather = gather
+        self.gathered: dict[str, None] = {}
+        """The tool calls whose terminals printed something that was not told yet."""
         self._plan = PLAN_ID  # the one that is shown
         self._made = 0
 
     def update(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
         """The updates of version 1 that say what `update` says, as far as it can be said."""
+        if self.gathered and not isinstance(update, v2.TerminalUpdate | v2.TerminalOutputChunk):
+            return [*self.flush(), *self._update(update)]
+        return self._update(update)
+
+    def flush(self) -> list[v1.SessionUpdate]:
+        """What terminals printed since it was last told."""
+        calls, self.gathered = self.gathered, {}
+        return [
+            v1.ToolCallUpdate(call_id, content=self._contents(self._calls[call_id]))
+            for call_id in calls
+        ]
+
+    def _update(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
         match update:
             case v2.ContentChunk():
                 return self._chunk(update)
@@ -325,6 +344,9 @@ class Downgrader:
         if not calls:
             # a tool call may still refer to it; until then nobody sees it
             self.losses.report("update", "version 1 shows a terminal only inside a tool call")
+            return []
+        if self._gather:
+            self.gathered.update(dict.fromkeys(sorted(calls)))
             return []
         return [
             v1.ToolCallUpdate(call_id, content=self._contents(self._calls[call_id]))

@@ -177,6 +177,12 @@ class Upgrader:
         """The config option that stands for the modes: by its category, for it has no fixed id."""
         return next((option.config_id for option in self._options if _is_mode(option)), MODE)
 
+    def is_made_mode(self, config_id: str) -> bool:
+        """Whether a config option was made of modes, so that `session/set_mode` sets it."""
+        return (
+            config_id == MODE and self._modes is not None and not has_mode_option(self._options)
+        )
+
     # ---- turns
 
     def replayed(self) -> "Upgrader":

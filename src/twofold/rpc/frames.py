@@ -11,13 +11,19 @@ LIMIT = 256 * 1024 * 1024
 """How long a line may be, in bytes, unless the caller says otherwise."""
 
 
+_HEAD = 512
+_PASSED_OVER: list[bytes] = []  # stands for the parts of a line that is too long
+
+
 class LineTooLong(PeerError):
     """A peer sent a line longer than we accept."""
 
-    def __init__(self, size: int, limit: int) -> None:
+    def __init__(self, size: int, limit: int, head: bytes = b"") -> None:
         super().__init__(f"The peer sent a line of {size} bytes; the limit is {limit}.")
         self.size = size
         self.limit = limit
+        self.head = head
+        """How the line begins."""
 
 
 class Lines:
@@ -27,6 +33,7 @@ class Lines:
         self.limit = limit
         self._parts: list[bytes] = []  # of the line that is not complete yet
         self._size = 0
+        self._head = b""  # of a line that is passed over
 
     def feed(self, data: bytes) -> list[bytes | LineTooLong]:
         """Take in the next bytes; the lines that they complete."""
@@ -48,15 +55,18 @@ class Lines:
 
     def _add(self, part: bytes) -> None:
         self._size += len(part)
-        if self._size > self.limit:
-            self._parts.clear()  # only how long it is still matters
-        elif part:
-            self._parts.append(part)
+        if self._size <= self.limit:
+            if part:
+                self._parts.append(part)
+        elif self._parts is not _PASSED_OVER:
+            # only how it begins and how long it is still matters
+            self._head = b"".join([*self._parts, part[:_HEAD]])[:_HEAD]
+            self._parts = _PASSED_OVER
 
     def _take(self) -> list[bytes | LineTooLong]:
         size, parts = self._size, self._parts
         self._size, self._parts = 0, []
         if size > self.limit:
-            return [LineTooLong(size, self.limit)]
+            return [LineTooLong(size, self.limit, self._head)]
         line = parts[0] if len(parts) == 1 else b"".join(parts)
         return [line] if line.strip() else []

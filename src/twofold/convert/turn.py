@@ -1,0 +1,59 @@
+"""When a prompt of version 2 is over.
+
+Version 2 answers a prompt when it was inserted and tells the end of the turn by an idle state. An
+idle is the end of a turn only if work went on since the prompt was sent: any other is a snapshot,
+or the end of something else.
+"""
+
+from typing import Any
+
+from msgspec import Struct, field
+
+from twofold.convert.echo import Echo
+from twofold.wire import v2
+from twofold.wire.content import ContentBlock
+
+
+class OpenTurn(Struct):
+    """A prompt that an agent of version 2 works on."""
+
+    busy: bool
+    """Work was going on already when the prompt was sent."""
+    echo: Echo = field(default_factory=Echo)
+    message_id: str = ""
+    inserted: bool = False
+    """The agent took the prompt in: it said so, or repeated it."""
+    running: bool = False
+    """Work has been going on since the prompt was sent."""
+    idle: v2.StateUpdate | None = None
+    """How that work ended."""
+
+    def accepted(self, result: Any) -> None:
+        """The prompt was answered."""
+        self.inserted = True
+        if isinstance(result, v2.PromptResponse):
+            self.message_id = result.message_id
+
+    def report(self, state: v2.StateUpdate) -> None:
+        """The session said what it is doing."""
+        if state.state != "idle":
+            self.running, self.idle = True, None
+        elif self.running or (self.busy and self.inserted):
+            self.idle = state  # any other idle is a snapshot, or the end of something else
+
+    @property
+    def end(self) -> v2.StateUpdate | None:
+        """How the turn ended; None while it goes on."""
+        return self.idle if self.inserted else None
+
+    def echoed(self, update: v2.UserMessage | v2.UserMessageChunk) -> bool:
+        """Whether a user message is this prompt."""
+        if self.message_id:
+            return self.message_id == update.message_id
+        blocks: list[ContentBlock] = (
+            list(update.content or []) if isinstance(update, v2.UserMessage) else [update.content]
+        )
+        if not blocks or not all(self.echo.swallows(block) for block in blocks):
+            return False
+        self.message_id, self.inserted = update.message_id, True
+        return True

@@ -1,0 +1,175 @@
+"""Rules and policies as people write them: on a command line, and in a JSON file.
+
+What cannot be meant is refused, with what is wrong and what would be right: a typo must never
+widen what is allowed, nor quietly switch off what is rejected. Nothing here opens a file.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from twofold.errors import LocalError
+from twofold.policy import globs
+from twofold.policy.rules import FIELDS, BadRule, Decision, Policy, Rule, decision_fault
+from twofold.policy.subject import KINDS
+
+_COMMA = re.compile(r",\s*(?=[A-Za-z_]+:)")
+_TERM = re.compile(r"([A-Za-z_]+):(.*)", re.DOTALL)
+
+
+class BadPolicy(LocalError):
+    """A policy file that cannot be used: which, which of its rules (from 1), and why."""
+
+    def __init__(self, source: str, reason: str, number: int | None = None) -> None:
+        where = source if number is None else f"{source}, rule {number}"
+        super().__init__(f"{where}: {reason}.")
+        self.source = source
+        self.reason = reason
+        self.number = number
+
+
+# ---- the command line ------------------------------------------------------------------------
+
+
+def parse_rule(text: str, decision: Decision) -> Rule:
+    """The rule that a flag such as `--allow TEXT` gives.
+
+        read                          a kind of tool call
+        path:/src/**                  FIELD:PATTERN; a field is kind, name, title, path or command
+        edit,path:/src/**             a kind and a pattern: both must match
+        name:bash,command:git *       several patterns: all must match
+
+    A comma belongs to the pattern before it unless a word and a colon follow; `[,]` is a comma in
+    any case. Blanks around a pattern do not count. Two rules take two flags.
+    """
+    source = f"--{decision} {text}"
+    try:
+        return Rule(decision=decision, source=source, **_terms(text, source))
+    except BadRule as error:
+        raise BadRule(source, error.reason) from None
+
+
+def _terms(text: str, source: str) -> dict[str, Any]:
+    patterns: dict[str, str] = {}
+    for number, term in enumerate(_COMMA.split(text.strip())):
+        found = _TERM.fullmatch(term)
+        field, pattern = (found[1], found[2].strip()) if found else ("kind", term.strip())
+        if found is None and (number or pattern not in KINDS):
+            what = f"{pattern!r} is neither a kind ({', '.join(KINDS)}) nor FIELD:PATTERN"
+            raise BadRule(source, f"{what}, such as 'path:/src/**'")
+        if field not in FIELDS:
+            fields = f"{field!r} is no field; there are {', '.join(FIELDS)}"
+            raise BadRule(source, f"{fields}; write '[,]' for a comma that belongs to a pattern")
+        if field in patterns:
+            raise BadRule(source, f"it has two patterns for {field}; give two rules")
+        if not pattern:
+            raise BadRule(source, f"nothing follows '{field}:'")
+        patterns[field] = pattern
+    if fault := _kind_fault(patterns.get("kind")):
+        raise BadRule(source, fault)
+    return patterns
+
+
+def _kind_fault(pattern: str | None) -> str | None:
+    """A pattern that no kind fits is a typo: such a rule would never match."""
+    if pattern is None or any(globs.matches_text(pattern, kind) for kind in KINDS):
+        return None
+    return f"no kind is {pattern!r}; there are {', '.join(KINDS)}"
+
+
+# ---- the file --------------------------------------------------------------------------------
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that knows whether a key was given twice, of which JSON takes the last."""
+
+    def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
+        super().__init__()
+        self.twice: str | None = None
+        for key, value in pairs:
+            if key in self:
+                self.twice = key
+            self[key] = value
+
+
+def read_policy(data: bytes | str, source: str) -> Policy:
+    """The policy of a JSON file; `source` is its name, for errors and for the rules.
+
+        {"rules": [{"decision": "allow", "kind": "read"},
+                   {"decision": "reject", "path": ["**/.env", "**/.ssh/**"]}],
+         "otherwise": "ask"}
+
+    A rule has a decision and a pattern for each field it names: kind, name, title, path (one or
+    a list, of which one must match), command. Both keys of the policy may be left out.
+    """
+    told = _object(_json(data, source), ("rules", "otherwise"), "a policy", source, None)
+    rules = told.get("rules", [])
+    if not isinstance(rules, list):
+        raise BadPolicy(source, "'rules' is not a list")
+    otherwise = told.get("otherwise", "ask")
+    if fault := decision_fault(otherwise):
+        raise BadPolicy(source, f"'otherwise': {fault}")
+    read = [_rule(rule, source, number) for number, rule in enumerate(rules, 1)]
+    return Policy(read, otherwise)
+
+
+def write_policy(policy: Policy) -> bytes:
+    """The file that `read_policy` reads as this policy; where its rules came from is left out.
+
+    It is plain ASCII, so that no character in it can hide or pass for another.
+    """
+    rules = []
+    for rule in policy.rules:
+        patterns = {field: getattr(rule, field) for field in FIELDS}
+        said = {field: pattern for field, pattern in patterns.items() if pattern is not None}
+        rules.append({"decision": rule.decision, **said})
+    return json.dumps({"rules": rules, "otherwise": policy.otherwise}, indent=2).encode() + b"\n"
+
+
+def _json(data: bytes | str, source: str) -> object:
+    try:
+        return json.loads(data, object_pairs_hook=_Object)
+    except (ValueError, RecursionError) as error:  # a bad character is a ValueError, too
+        raise BadPolicy(source, f"it is not JSON: {error}") from None
+
+
+def _object(
+    value: object, keys: Sequence[str], what: str, source: str, number: int | None
+) -> dict[str, Any]:
+    def refuse(reason: str) -> NoReturn:
+        raise BadPolicy(source, reason, number)
+
+    if not isinstance(value, _Object):
+        refuse(f"{what} is a JSON object with the keys {', '.join(keys)}")
+    if value.twice is not None:
+        refuse(f"the key {value.twice!r} is given twice")
+    for key in value:
+        if key not in keys:
+            refuse(f"unknown key {key!r}; {what} has {', '.join(keys)}")
+    return value
+
+
+def _rule(value: object, source: str, number: int) -> Rule:
+    told = _object(value, ("decision", *FIELDS), "a rule", source, number)
+    if "decision" not in told:
+        raise BadPolicy(source, "it has no decision", number)
+    for field in FIELDS:
+        if field in told and (fault := _pattern_fault(field, told[field])):
+            raise BadPolicy(source, fault, number)
+    if isinstance(told.get("path"), list):
+        told["path"] = tuple(told["path"])
+    try:
+        return Rule(**told, source=f"{source} rule {number}")
+    except BadRule as error:
+        raise BadPolicy(source, error.reason, number) from None
+
+
+def _pattern_fault(field: str, value: object) -> str | None:
+    if isinstance(value, str):
+        return _kind_fault(value) if field == "kind" else None
+    if field != "path":
+        return f"the pattern for {field} is not a string; leave {field} out if any will do"
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return None
+    return "the pattern for path is not a string or a list of strings; leave it out if any will do"

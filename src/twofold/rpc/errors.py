@@ -1,0 +1,63 @@
+"""JSON-RPC errors: the codes, what a handler raises, and what an asker gets.
+
+`RequestError` is raised on purpose by whoever answers a request, and its text goes to the peer.
+`RequestFailed` is what the peer answered. Any other exception of a handler becomes
+`INTERNAL_ERROR`, and neither its text nor its traceback leaves this program.
+"""
+
+from typing import Any
+
+from msgspec import UNSET
+
+from twofold.errors import PeerError, TwofoldError
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+AUTH_REQUIRED = -32000
+RESOURCE_NOT_FOUND = -32002
+REQUEST_CANCELLED = -32800
+
+
+class RequestError(TwofoldError):
+    """A request is refused, and the peer is told why."""
+
+    def __init__(self, code: int, message: str, data: Any = UNSET) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    @classmethod
+    def method_not_found(cls, method: str) -> "RequestError":
+        return cls(METHOD_NOT_FOUND, "Method not found", {"method": method})
+
+    @classmethod
+    def invalid_params(cls, reason: str) -> "RequestError":
+        return cls(INVALID_PARAMS, "Invalid params", {"reason": reason})
+
+    @classmethod
+    def cancelled(cls) -> "RequestError":
+        return cls(REQUEST_CANCELLED, "Request cancelled")
+
+
+class RequestFailed(PeerError):
+    """The peer answered `method` with an error."""
+
+    def __init__(self, method: str, code: int, message: str, data: Any = UNSET) -> None:
+        super().__init__(f"{method} failed: {message} ({code}){_details(data)}")
+        self.method = method
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+def _details(data: Any) -> str:
+    """What the data of an error adds, for agents that hide the cause there."""
+    if isinstance(data, dict):
+        for key in ("details", "reason", "message", "error"):
+            if isinstance(data.get(key), str):
+                return f": {data[key]}"
+    return f": {data}" if isinstance(data, str) and data else ""

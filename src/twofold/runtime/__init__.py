@@ -1,0 +1,1 @@
+"""The only part that waits: transports, peers, clients and agents."""

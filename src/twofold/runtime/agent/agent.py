@@ -1,0 +1,186 @@
+"""An agent: who it is, and what it does when it is asked.
+
+    agent = Agent("weather", version="1.0")
+
+    @agent.prompt
+    async def answer(turn): ...
+
+    agent.run()
+
+The same handlers serve clients of version 1 and version 2.
+"""
+
+import asyncio
+import sys
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from os import PathLike
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from msgspec.structs import replace
+
+from twofold.errors import LocalError
+from twofold.runtime.agent.connection import AgentConnection
+from twofold.runtime.agent.session import AgentSession
+from twofold.runtime.agent.turn import Turn
+from twofold.runtime.errors import Report, log
+from twofold.runtime.stdio import Stdio
+from twofold.runtime.store import DirectoryStore, MemoryStore, Store
+from twofold.runtime.transport import Transport
+from twofold.wire import v1, v2
+from twofold.wire.base import UNSET
+from twofold.wire.shared import Capability, Implementation
+
+CANCEL = 5.0
+"""How many seconds a prompt handler has to stop when its turn is cancelled."""
+
+PromptHandler: TypeAlias = Callable[[Turn], Awaitable[str | None]]
+SessionHandler: TypeAlias = Callable[[AgentSession], Awaitable[None]]
+OptionHandler: TypeAlias = Callable[[AgentSession, str, str | bool], Awaitable[None]]
+Method: TypeAlias = Callable[[Any], Awaitable[Any]]
+PromptContent: TypeAlias = Literal["image", "audio", "embedded_context"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Agent:
+    """An agent, ready to be given handlers and to be run.
+
+    `prompts` names what prompts may hold besides text and links. `keep` is a directory in which
+    sessions survive a restart. `versions` are the versions of the protocol that it speaks.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: str = "0",
+        *,
+        title: str | None = None,
+        prompts: Collection[PromptContent] = ("image", "audio", "embedded_context"),
+        auth_methods: Sequence[v2.AuthMethod] = (),
+        keep: str | PathLike[str] | None = None,
+        versions: Collection[Literal[1, 2]] = (1, 2),
+        new_session_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        cancel_timeout: float = CANCEL,
+        on_problem: Report = log,
+    ) -> None:
+        if not set(versions) or not set(versions) <= {1, 2}:
+            raise LocalError("An agent speaks version 1, version 2 or both.")
+        self.info = Implementation(name, version, UNSET if title is None else title)
+        self.prompts = frozenset(prompts)
+        self.auth_methods = list(auth_methods)
+        self.versions = frozenset(versions)
+        self.store: Store = MemoryStore() if keep is None else DirectoryStore(keep)
+        self.new_session_id = new_session_id
+        self.cancel_timeout = cancel_timeout
+        self.report = on_problem
+        self.methods: dict[str, Method] = {}
+        self.notifications: dict[str, Method] = {}
+        self.on_prompt: PromptHandler | None = None
+        self.on_session: SessionHandler | None = None
+        self.on_close: SessionHandler | None = None
+        self.on_config_option: OptionHandler | None = None
+        self.on_authenticate: Callable[[str], Awaitable[None]] | None = None
+        self.on_logout: Callable[[], Awaitable[None]] | None = None
+
+    # ---- handlers
+
+    def prompt(self, handler: F) -> F:
+        """`async def (turn)`: answers a prompt. It may return a stop reason such as `refusal`."""
+        self.on_prompt = handler
+        return handler
+
+    def session(self, handler: F) -> F:
+        """`async def (session)`: prepares a new session: commands, config options, a title."""
+        self.on_session = handler
+        return handler
+
+    def close(self, handler: F) -> F:
+        """`async def (session)`: frees what was held for a session that is closed."""
+        self.on_close = handler
+        return handler
+
+    def config_option(self, handler: F) -> F:
+        """`async def (session, config_id, value)`: hears that the client set an option."""
+        self.on_config_option = handler
+        return handler
+
+    def authenticate(self, handler: F) -> F:
+        """`async def (method_id)`: logs in; raises `RequestError` if that does not work."""
+        self.on_authenticate = handler
+        return handler
+
+    def logout(self, handler: F) -> F:
+        """`async def ()`: logs out."""
+        self.on_logout = handler
+        return handler
+
+    def method(self, name: str) -> Callable[[F], F]:
+        """`async def (params)`: answers a method of your own; its name starts with `_`."""
+        return self._extend(self.methods, name)
+
+    def notification(self, name: str) -> Callable[[F], F]:
+        """`async def (params)`: hears a notification of your own; its name starts with `_`."""
+        return self._extend(self.notifications, name)
+
+    def _extend(self, table: dict[str, Method], name: str) -> Callable[[F], F]:
+        if not name.startswith("_"):
+            raise LocalError(f"The name of an extension starts with an underscore: _{name}")
+
+        def register(handler: F) -> F:
+            table[name] = handler
+            return handler
+
+        return register
+
+    # ---- running
+
+    def run(self) -> None:
+        """Serve the client on standard input and output until it is gone."""
+        with suppress(KeyboardInterrupt):
+            asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        if sys.stdin is not None and sys.stdin.isatty():
+            print(
+                f"{self.info.name} speaks the Agent Client Protocol on standard input and output:"
+                " start it from a client.",
+                file=sys.stderr,
+            )
+        await self.serve(await Stdio.open())
+
+    async def serve(self, transport: Transport) -> None:
+        """Serve one client over `transport` until it is gone."""
+        await AgentConnection(self, transport).serve()
+
+    # ---- who it is
+
+    def introduction(self) -> v2.InitializeResponse:
+        """What the agent says of itself, in the words of version 2."""
+        here = Capability()
+        able: dict[str, Any] = dict.fromkeys(self.prompts, here)
+        capabilities = v2.AgentCapabilities(
+            session=v2.SessionCapabilities(
+                prompt=v2.PromptCapabilities(**able),
+                mcp=v2.McpCapabilities(stdio=here, http=here),
+                delete=here,
+                additional_directories=here,
+            )
+        )
+        return v2.InitializeResponse(2, self.info, capabilities, self.auth_methods or UNSET)
+
+    def as_v1(self, lowered: v1.InitializeResponse) -> v1.InitializeResponse:
+        """What version 1 has to be told, and version 2 takes for granted."""
+        here = Capability()
+        able = lowered.agent_capabilities or v1.AgentCapabilities()
+        return replace(
+            lowered,
+            protocol_version=1,
+            agent_capabilities=replace(
+                able,
+                load_session=True,
+                session_capabilities=v1.SessionCapabilities(
+                    list=here, delete=here, additional_directories=here, resume=here, close=here
+                ),
+            ),
+        )

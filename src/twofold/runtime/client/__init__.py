@@ -1,0 +1,1 @@
+"""The client's side: sessions with agents of either version, as objects."""

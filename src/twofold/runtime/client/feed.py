@@ -1,0 +1,102 @@
+"""What changed since the last look, at most so many times a second.
+
+The session is the buffer: a view that lags gets one list of facts that names everything to read
+again, however many updates came, so it never redraws per chunk and never falls behind.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
+
+from twofold.session.changes import Change, Changes
+
+RATE = 60.0
+"""How often a view is told of changes, per second."""
+
+OnChange: TypeAlias = Callable[[list[Change]], None]
+
+
+class _Gathered:
+    """Facts, each once, in the order in which they were first true."""
+
+    def __init__(self, rate: float) -> None:
+        self._pause = 1 / rate if rate > 0 else 0.0
+        self._facts: dict[Change, None] = {}
+        self._last: Changes = ()
+        self._next = 0.0
+
+    def gather(self, changes: Changes) -> None:
+        # chunks of one message bring the same tuple again and again
+        if changes is not self._last:
+            self._last = changes
+            self._facts.update(dict.fromkeys(changes))
+
+    def take(self) -> list[Change]:
+        facts, self._facts, self._last = list(self._facts), {}, ()
+        self._next = asyncio.get_running_loop().time() + self._pause
+        return facts
+
+    @property
+    def wait(self) -> float:
+        """For how many seconds the view should be left in peace."""
+        return max(0.0, self._next - asyncio.get_running_loop().time())
+
+
+class ChangeFeed(_Gathered):
+    """`async for changes in feed`: lists of facts until the session is gone."""
+
+    def __init__(self, rate: float = RATE) -> None:
+        super().__init__(rate)
+        self._something = asyncio.Event()
+        self._over = False
+
+    def add(self, changes: Changes) -> None:
+        """More changed."""
+        self.gather(changes)
+        if not self._something.is_set():
+            self._something.set()
+
+    def end(self) -> None:
+        """Nothing will change any more."""
+        self._over = True
+        self._something.set()
+
+    def __aiter__(self) -> "ChangeFeed":
+        return self
+
+    async def __anext__(self) -> list[Change]:
+        await self._something.wait()
+        if self.wait and not self._over:
+            await asyncio.sleep(self.wait)
+        facts = self.take()
+        if not self._over:
+            self._something.clear()
+        elif not facts:
+            raise StopAsyncIteration
+        return facts
+
+
+class ChangeCallback(_Gathered):
+    """Calls `callback` with lists of facts."""
+
+    def __init__(self, callback: OnChange, rate: float = RATE) -> None:
+        super().__init__(rate)
+        self._callback = callback
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, changes: Changes) -> None:
+        """More changed."""
+        self.gather(changes)
+        if self._timer is None and changes:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self.wait, self._call)
+
+    def end(self) -> None:
+        """Nothing will change any more: the rest is told now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._call()
+
+    def _call(self) -> None:
+        self._timer = None
+        self._callback(self.take())

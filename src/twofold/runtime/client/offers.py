@@ -1,0 +1,122 @@
+"""What a client does for an agent of version 1: its files and its terminals.
+
+Only inside the session's directories, and only what the policy or a person allows: a request is a
+permission like any other, held in the session's state while it waits.
+"""
+
+import shlex
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from twofold.policy import Subject
+from twofold.rpc.errors import RequestError
+from twofold.runtime.files import Files
+from twofold.runtime.terminals import Terminals
+from twofold.wire import v1, v2
+from twofold.wire.base import UNSET
+from twofold.wire.shared import PermissionOption
+
+if TYPE_CHECKING:
+    from twofold.runtime.client.session import ClientSession
+
+REJECTED = -32000
+
+_OPTIONS = [
+    PermissionOption("allow", "Allow", "allow_once"),
+    PermissionOption("allow-always", "Always allow", "allow_always"),
+    PermissionOption("reject", "Reject", "reject_once"),
+    PermissionOption("reject-always", "Never allow", "reject_always"),
+]
+_SHOWN = 4000
+
+
+class Offers:
+    """The files and terminals of one session."""
+
+    def __init__(self, session: "ClientSession") -> None:
+        self._session = session
+        self._files = Files(session.roots)
+        self._terminals = Terminals(session.roots, on_update=self._shown)
+        self._asked = 0
+
+    async def answer(self, method: str, params: Any) -> Any:
+        """The result of one of version 1's `fs/*` and `terminal/*`."""
+        return await _ANSWERS[method](self, params)
+
+    def release(self) -> None:
+        """The session is over: everything that still runs is ended."""
+        self._session.client.in_background(self.close())
+
+    async def close(self) -> None:
+        """End everything that still runs."""
+        await self._terminals.close()
+
+    def _shown(self, update: v2.TerminalUpdate | v2.TerminalOutputChunk) -> None:
+        if not self._session.closed:
+            self._session.happened(update)
+
+    # ---- files
+
+    async def _read(self, params: v1.ReadTextFileRequest) -> v1.ReadTextFileResponse:
+        path = str(self._files.path_of(params.path))
+        await self._allowed("read", f"Read {path}", path=path)
+        return self._files.read(params)
+
+    async def _write(self, params: v1.WriteTextFileRequest) -> v1.Empty:
+        path = str(self._files.path_of(params.path))
+        await self._allowed("edit", f"Write {path}", path=path, text=params.content)
+        return self._files.write(params)
+
+    # ---- terminals
+
+    async def _create(self, params: v1.CreateTerminalRequest) -> v1.CreateTerminalResponse:
+        command = params.command
+        if params.args:
+            command = shlex.join([params.command, *params.args])
+        await self._allowed("execute", f"Run {command}", command=command)
+        return await self._terminals.create(params)
+
+    async def _output(self, params: v1.TerminalRequest) -> v1.TerminalOutputResponse:
+        return self._terminals.output(params)
+
+    async def _wait(self, params: v1.TerminalRequest) -> v1.TerminalExitStatus:
+        return await self._terminals.wait_for_exit(params)
+
+    async def _kill(self, params: v1.TerminalRequest) -> v1.Empty:
+        self._terminals.kill(params)
+        return v1.Empty()
+
+    async def _release(self, params: v1.TerminalRequest) -> v1.Empty:
+        self._terminals.release(params)
+        return v1.Empty()
+
+    # ---- permission
+
+    async def _allowed(
+        self, kind: str, title: str, *, path: str = "", command: str = "", text: str = ""
+    ) -> None:
+        """Ask whoever decides, showing exactly what would happen; raises if it is not allowed."""
+        session = self._session
+        self._asked += 1
+        request = v2.RequestPermissionRequest(
+            session.session_id,
+            title,
+            _OPTIONS,
+            text[:_SHOWN] or UNSET,
+            v2.CommandPermissionSubject(command, session.roots[0]) if command else UNSET,
+        )
+        subject = Subject(kind, None, title, (path,) if path else (), command or None)
+        decided = await session.ask_locally(f"client:{self._asked}", request, subject)
+        if not decided.allowed:
+            raise RequestError(REJECTED, "The client did not allow it", {"reason": str(decided)})
+
+
+_ANSWERS: dict[str, Callable[[Offers, Any], Awaitable[Any]]] = {
+    "fs/read_text_file": Offers._read,
+    "fs/write_text_file": Offers._write,
+    "terminal/create": Offers._create,
+    "terminal/output": Offers._output,
+    "terminal/wait_for_exit": Offers._wait,
+    "terminal/kill": Offers._kill,
+    "terminal/release": Offers._release,
+}

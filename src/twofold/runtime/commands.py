@@ -1,0 +1,170 @@
+"""Whether a command can be started, and in words what became of it.
+
+The words are for people: they name the command, what happened to it, and what to do. Text of the
+process is made safe to show.
+"""
+
+import errno
+import os
+import shlex
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+
+from twofold.errors import LocalError
+from twofold.runtime.errors import ConnectionEnded
+from twofold.text import one_line, terminal_text
+
+STDERR_KEPT = 64 * 1024
+"""How many bytes of standard error are kept, counted from the end."""
+
+LONGEST_COMMAND = 200
+LAST_LINES = 20
+LAST_CHARACTERS = 4000
+
+
+class CommandNotStarted(LocalError):
+    """A command could not be started."""
+
+    def __init__(self, command: Sequence[str], reason: str) -> None:
+        which = f" ({shown(command)})" if command else ""
+        super().__init__(f"The agent{which} could not be started: {reason}")
+        self.command = tuple(command)
+        self.reason = reason
+
+
+class ProcessEnded(ConnectionEnded):
+    """A process ended before we were done with it.
+
+    Without an exit code and without a signal it still runs, but closed its output.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        exit_code: int | None = None,
+        signal: str | None = None,
+        stderr: str = "",
+    ) -> None:
+        self.command = tuple(command)
+        self.exit_code = exit_code
+        self.signal = signal
+        self.stderr = _last_lines(stderr)
+        super().__init__(f"The agent ({shown(command)}) {self._what()}. {self._last_words()}")
+
+    def _what(self) -> str:
+        if self.signal is not None:
+            return f"was ended by {self.signal}"
+        if self.exit_code is not None:
+            return f"ended with exit code {self.exit_code}"
+        return "closed its output, but still runs"
+
+    def _last_words(self) -> str:
+        if not self.stderr:
+            return "It wrote nothing to its standard error; run the command by itself to see more."
+        indented = "\n".join(f"  {line}" for line in self.stderr.split("\n"))
+        return f"The end of its standard error:\n{indented}"
+
+
+class LastWords:
+    """The end of a process's standard error, and no more than twice of it in memory."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def add(self, data: bytes) -> None:
+        """Take in what it wrote."""
+        self._bytes += data[-STDERR_KEPT:]
+        if len(self._bytes) > 2 * STDERR_KEPT:
+            del self._bytes[:-STDERR_KEPT]
+
+    @property
+    def text(self) -> str:
+        """The end of it, safe to show."""
+        kept = bytes(self._bytes[-STDERR_KEPT:])
+        if len(self._bytes) >= STDERR_KEPT:
+            kept = kept.lstrip(bytes(range(0x80, 0xC0)))  # half a character
+        return terminal_text(kept)
+
+
+def exit_code(returncode: int | None) -> int | None:
+    """The exit code, if the process ended and no signal ended it."""
+    return None if returncode is None or returncode < 0 else returncode
+
+
+def signal_name(returncode: int | None) -> str | None:
+    """The signal that ended the process, if one did."""
+    if returncode is None or returncode >= 0:
+        return None
+    try:
+        return signal.Signals(-returncode).name
+    except ValueError:  # real-time signals have no names
+        return f"signal {-returncode}"
+
+
+def shown(command: Sequence[str]) -> str:
+    """The command as one would type it, on one line and not too long."""
+    text = one_line(shlex.join(command))
+    return text if len(text) <= LONGEST_COMMAND else f"{text[: LONGEST_COMMAND - 1]}…"
+
+
+def checked(command: Sequence[str], cwd: str | os.PathLike[str] | None) -> list[str]:
+    """The command as a list, if it is one and there is a directory to start it in."""
+    if isinstance(command, str | bytes) or not isinstance(command, Sequence):
+        raise CommandNotStarted(
+            (), f"a command is a list such as ['npx', 'some-agent'], not {command!r}."
+        )
+    parts = list(command)
+    if not parts or not all(isinstance(part, str) for part in parts) or not parts[0]:
+        raise CommandNotStarted(
+            (), f"a command is a list of strings that starts with a program, not {parts!r}."
+        )
+    if cwd is not None and not os.path.isdir(cwd):
+        wrong = "is not a directory" if os.path.exists(cwd) else "does not exist"
+        reason = f"its working directory {one_line(os.fspath(cwd))} {wrong}."
+        raise CommandNotStarted(parts, f"{reason} Create it, or give another one.")
+    return parts
+
+
+def why_not(
+    error: Exception,
+    name: str,
+    environ: Mapping[str, str],
+    cwd: str | os.PathLike[str] | None,
+) -> str:
+    """Why the program `name` could not be started, and what to do."""
+    shown_name = one_line(name)
+    if isinstance(error, NotImplementedError):
+        return "this event loop starts no processes. On Windows, use the default (Proactor) loop."
+    if not isinstance(error, OSError):
+        return f"{error}."
+    if isinstance(error, FileNotFoundError):
+        return _not_found(shown_name, _found(name, environ, cwd), os.path.basename(name) == name)
+    if isinstance(error, PermissionError):
+        advice = f"Make it executable (chmod +x {shown_name}), or put its interpreter first."
+        return f"{shown_name} may not be executed. {advice}"
+    if error.errno == errno.ENOEXEC:
+        return f"{shown_name} is no program. If it is a script, put its interpreter first."
+    return f"{error.strerror or error}."
+
+
+def _not_found(name: str, exists: bool, searched: bool) -> str:
+    if exists:
+        return f"the interpreter that the first line of {name} names is not there. Install it."
+    if searched:
+        return f"there is no command {name} on the PATH. Install it, or give its full path."
+    return f"there is no file {name}. Check the path."
+
+
+def _found(name: str, environ: Mapping[str, str], cwd: str | os.PathLike[str] | None) -> bool:
+    if os.path.basename(name) == name:
+        return shutil.which(name, path=environ.get("PATH")) is not None
+    return os.path.exists(os.path.join(cwd or "", name))
+
+
+def _last_lines(text: str) -> str:
+    last = "\n".join(text.rstrip().splitlines()[-LAST_LINES:])
+    return last if len(last) <= LAST_CHARACTERS else f"…{last[-LAST_CHARACTERS:]}"

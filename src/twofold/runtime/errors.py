@@ -1,0 +1,70 @@
+"""What can go wrong between two peers, named by what happened.
+
+A `Problem` is something that was survived: it is told to whoever wants to know (by default the
+logger `twofold`), and the conversation goes on.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from twofold.errors import LocalError, PeerError
+from twofold.text.safe import one_line
+
+_log = logging.getLogger("twofold")
+
+
+class ConnectionEnded(PeerError):
+    """The peer is gone, and with it the answer to whatever was asked."""
+
+
+class ConnectionClosed(LocalError):
+    """The connection was closed by this program."""
+
+
+class NoAnswer(PeerError):
+    """The peer did not answer in time."""
+
+    def __init__(self, who: str, method: str, seconds: float) -> None:
+        super().__init__(f"The {who} did not answer {method} within {seconds:g} seconds.")
+        self.method = method
+        self.seconds = seconds
+
+
+class BadAnswer(PeerError):
+    """The peer answered with something that the protocol does not allow there."""
+
+    def __init__(self, who: str, method: str, reason: str) -> None:
+        super().__init__(f"The {who} answered {method} with something else than a result: {reason}")
+        self.method = method
+        self.reason = reason
+
+
+class NotSupported(LocalError):
+    """This program asked for something that the peer said it cannot do."""
+
+
+ProblemKind: TypeAlias = Literal["noise", "answer", "update", "handler", "stuck", "version", "loss"]
+
+
+class Problem(Struct, frozen=True):
+    """Something that went wrong and was survived."""
+
+    kind: ProblemKind
+    text: str
+    session_id: str | None = None
+    error: BaseException | None = None
+
+    def __str__(self) -> str:
+        where = f" (session {self.session_id})" if self.session_id else ""
+        return one_line(f"{self.text}{where}")
+
+
+Report: TypeAlias = Callable[[Problem], None]
+
+
+def log(problem: Problem) -> None:
+    """Where problems go unless someone wants them."""
+    _log.warning("%s", problem, exc_info=problem.error)

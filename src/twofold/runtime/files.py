@@ -1,0 +1,313 @@
+"""The files a client reads and writes for its agent: `fs/read_text_file`, `fs/write_text_file`.
+
+Only inside the session's directories, wherever symbolic links lead; only regular files; only
+UTF-8, byte for byte (no newline is translated, a byte order mark is part of the text). A write
+takes the place of the old file in one step, or changes nothing. Whatever the file system refuses,
+the agent is told as a `RequestError`. Nothing here asks for permission: whoever calls does, for
+the path that `Files.path_of` gives, and hands it over as `checked`, so that what was allowed is
+what is done, even if a link has changed meanwhile.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from twofold.errors import LocalError
+from twofold.rpc.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
+    RequestError,
+)
+from twofold.wire import v1
+
+MIB = 1024 * 1024
+
+
+class Roots:
+    """The directories a session may touch, as they are called once links are followed."""
+
+    def __init__(self, roots: Sequence[os.PathLike[str] | str]) -> None:
+        self.paths = tuple(Path(os.path.realpath(root)) for root in roots)
+        if not self.paths:
+            raise LocalError("No directory was given that the agent may use: name at least one.")
+
+    def resolve(self, path: str) -> Path:
+        """Where `path` really is; refused unless that is inside one of the directories."""
+        if not os.path.isabs(path):
+            raise _refused(INVALID_PARAMS, path, "is not absolute")
+        try:
+            resolved = Path(os.path.realpath(path))
+        except ValueError:
+            raise _refused(INVALID_PARAMS, path, "cannot be a path on this system") from None
+        self.root_of(resolved, path)
+        return resolved
+
+    def root_of(self, resolved: Path, path: str) -> Path:
+        """The directory that `resolved` is in; `path` is what the agent calls it."""
+        for root in self.paths:
+            if resolved.is_relative_to(root):
+                return root
+        names = ", ".join(map(str, self.paths))
+        raise _refused(
+            INVALID_PARAMS, path, f"is outside of the session: only paths inside {names} are served"
+        )
+
+
+class Files:
+    """The text files inside `roots`, none of more than `limit` bytes."""
+
+    def __init__(self, roots: Sequence[os.PathLike[str] | str], *, limit: int = 64 * MIB) -> None:
+        self._roots = Roots(roots)
+        self._limit = limit
+
+    def path_of(self, path: str) -> Path:
+        """The file that reading or writing `path` would touch; refused outside of the roots."""
+        return self._roots.resolve(path)
+
+    def read(
+        self, params: v1.ReadTextFileRequest, checked: Path | None = None
+    ) -> v1.ReadTextFileResponse:
+        """The text of a file, or `limit` lines of it from `line` on (the first is 1)."""
+        path = params.path
+        resolved = checked or self.path_of(path)
+        with _refusals("read", path), self._folder_of(resolved, path) as folder:
+            data = self._contents(folder, resolved.name, path)
+        limit = params.limit if isinstance(params.limit, int) else None
+        part = _lines(data, params.line or 1, limit)
+        try:
+            return v1.ReadTextFileResponse(content=part.decode())
+        except UnicodeDecodeError:
+            raise _refused(INVALID_PARAMS, path, "is not a text in UTF-8") from None
+
+    def write(self, params: v1.WriteTextFileRequest, checked: Path | None = None) -> v1.Empty:
+        """Make the text the whole content of the file; missing directories are created."""
+        path = params.path
+        try:
+            data = params.content.encode()
+        except UnicodeEncodeError:
+            raise _refused(INVALID_PARAMS, path, "cannot hold text with lone surrogates") from None
+        if len(data) > self._limit:
+            raise self._too_large(path)
+        resolved = checked or self.path_of(path)
+        with _refusals("write", path), self._folder_of(resolved, path, create=True) as folder:
+            _replace(folder, resolved.name, data, path)
+        return v1.Empty()
+
+    @contextmanager
+    def _folder_of(self, resolved: Path, path: str, *, create: bool = False) -> Iterator["_Folder"]:
+        root = self._roots.root_of(resolved, path)
+        steps = resolved.relative_to(root).parts
+        if not steps:
+            raise _refused(INVALID_PARAMS, path, "is a directory, not a file")
+        folder = _Folder(root, steps[:-1], create=create)
+        try:
+            yield folder
+        finally:
+            folder.close()
+
+    def _contents(self, folder: "_Folder", name: str, path: str) -> bytearray:
+        # looked at before it is opened, for opening a device can do something
+        _only_regular(folder.stat(name), path)
+        fd = folder.open(name, _READ)
+        try:
+            found = os.fstat(fd)
+            _only_regular(found, path)
+            data = bytearray()
+            if found.st_size <= self._limit:
+                # what it holds and what it says of its size may differ: it may grow meanwhile
+                while len(data) <= self._limit and (piece := os.read(fd, MIB)):
+                    data += piece
+        finally:
+            os.close(fd)
+        if max(found.st_size, len(data)) > self._limit:
+            raise self._too_large(path)
+        return data
+
+    def _too_large(self, path: str) -> RequestError:
+        return _refused(INVALID_PARAMS, path, f"is larger than the limit of {self._limit} bytes")
+
+
+# ---- lines -----------------------------------------------------------------------------------
+
+_STRIDE = 4096
+
+
+def _lines(data: bytearray, line: int, limit: int | None) -> bytearray:
+    """The lines from `line` on, with their ends; nothing after the last."""
+    start = _after(data, 0, line - 1)
+    return data[start:] if limit is None else data[start : _after(data, start, limit)]
+
+
+def _after(data: bytearray, start: int, lines: int) -> int:
+    """Where the text goes on after so many lines: its end, if it has no more."""
+    # counted in strides: a loop over the lines of a large file would hold up everything else
+    while lines and start < len(data):
+        found = data.count(b"\n", start, start + _STRIDE)
+        if found >= lines:
+            for _ in range(lines):
+                start = data.index(b"\n", start) + 1
+            return start
+        lines -= found
+        start += _STRIDE
+    return min(start, len(data))
+
+
+# ---- what the file system says ---------------------------------------------------------------
+
+_CODES = {
+    errno.ENOENT: RESOURCE_NOT_FOUND,
+    errno.ENOTDIR: INVALID_PARAMS,
+    errno.ELOOP: INVALID_PARAMS,
+    errno.ENAMETOOLONG: INVALID_PARAMS,
+}
+
+
+def _refused(code: int, path: str, reason: str) -> RequestError:
+    return RequestError(code, f"{path!r} {reason}.", {"path": path})
+
+
+@contextmanager
+def _refusals(verb: str, path: str) -> Iterator[None]:
+    """What the system refuses is told to the agent, with the system's reason."""
+    try:
+        yield
+    except OSError as error:
+        code = _CODES.get(error.errno or 0, INTERNAL_ERROR)
+        reason = error.strerror or "the system refused"
+        raise RequestError(code, f"Cannot {verb} {path!r}: {reason}.", {"path": path}) from error
+
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a symbolic link that changed just now",
+}
+
+
+def _only_regular(found: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something special")
+        raise _refused(INVALID_PARAMS, path, f"is {kind}, not a file")
+
+
+# ---- writing in one step ---------------------------------------------------------------------
+
+
+def _replace(folder: "_Folder", name: str, data: bytes, path: str) -> None:
+    """Put a new file with `data` in the place of `name`, which keeps its permissions."""
+    before = _replaceable(folder, name, path)
+    temporary = f".twofold-{secrets.token_hex(8)}.tmp"
+    # nobody may read in the new file what they could not read in the old one
+    fd = folder.open(temporary, _CREATE, 0o666 if before is None else 0o600)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+            if before is not None:
+                _keep_mode(fd, before)
+        folder.rename(temporary, name)
+    except BaseException:
+        with suppress(OSError):
+            folder.unlink(temporary)
+        raise
+
+
+def _replaceable(folder: "_Folder", name: str, path: str) -> os.stat_result | None:
+    """What is there now, if anything: a regular file that we may write to, or it is refused."""
+    try:
+        found = folder.stat(name)
+    except FileNotFoundError:
+        return None
+    _only_regular(found, path)
+    # a file that is write-protected could still be replaced by another; it was protected for that
+    os.close(folder.open(name, _WRITE))
+    return found
+
+
+def _keep_mode(fd: int, before: os.stat_result) -> None:
+    if hasattr(os, "fchmod"):
+        with suppress(OSError):  # only root gives files away, and to others it does not matter
+            os.fchown(fd, before.st_uid, before.st_gid)
+        os.fchmod(fd, stat.S_IMODE(before.st_mode) & 0o777)
+
+
+# ---- directories that cannot be swapped for others -------------------------------------------
+
+_HAS_DIR_FD = {os.open, os.mkdir, os.stat, os.rename, os.unlink} <= os.supports_dir_fd
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+# a pipe or a terminal that takes the place of a file must not make us wait, nor become ours
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+_READ = os.O_RDONLY | _NO_LINK | _NO_WAIT
+_WRITE = os.O_WRONLY | _NO_LINK | _NO_WAIT
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
+_ENTER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
+
+
+class _Folder:
+    """A directory inside a root, reached step by step without following any link.
+
+    The path was resolved before, so a link on the way was put there since, to lead us out. POSIX
+    holds the directory itself, and names what is in it relative to that. Windows has no such
+    handle: there paths are used, after a second look at where they lead.
+    """
+
+    def __init__(self, root: Path, steps: Sequence[str], *, create: bool) -> None:
+        self._path = root.joinpath(*steps)
+        self._fd: int | None = None
+        if _HAS_DIR_FD:
+            self._fd = _walk(root, steps, create=create)
+            return
+        if create and root.is_dir():
+            os.makedirs(self._path, exist_ok=True)
+        if os.path.realpath(self._path) != str(self._path):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+
+    def stat(self, name: str) -> os.stat_result:
+        return os.stat(self._at(name), dir_fd=self._fd, follow_symlinks=False)
+
+    def open(self, name: str, flags: int, mode: int = 0) -> int:
+        return os.open(self._at(name), flags, mode, dir_fd=self._fd)
+
+    def rename(self, name: str, to: str) -> None:
+        os.replace(self._at(name), self._at(to), src_dir_fd=self._fd, dst_dir_fd=self._fd)
+
+    def unlink(self, name: str) -> None:
+        os.unlink(self._at(name), dir_fd=self._fd)
+
+    def _at(self, name: str) -> str:
+        return name if self._fd is not None else os.path.join(self._path, name)
+
+
+def _walk(root: Path, steps: Sequence[str], *, create: bool) -> int:
+    here = os.open(root, _ENTER)
+    try:
+        for step in steps:
+            below = _enter(step, here, create=create)
+            os.close(here)
+            here = below
+    except BaseException:
+        os.close(here)
+        raise
+    return here
+
+
+def _enter(step: str, above: int, *, create: bool) -> int:
+    try:
+        return os.open(step, _ENTER, dir_fd=above)
+    except FileNotFoundError:
+        if not create:
+            raise
+    with suppress(FileExistsError):  # somebody else was faster
+        os.mkdir(step, dir_fd=above)
+    return os.open(step, _ENTER, dir_fd=above)

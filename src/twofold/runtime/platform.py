@@ -1,0 +1,120 @@
+"""The seam: what POSIX and Windows do differently about processes and our own stdio.
+
+The rest of the runtime asks here and does not look at `sys.platform`. Nothing here waits, except
+that Windows ends a tree of processes with a command of its own.
+
+Windows knows no process groups that outlive their leader: what a command leaves behind when it
+ends by itself cannot be found again there. On POSIX it can, and is ended.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+if sys.platform == "win32":
+    THREADED_STDIO = True
+    """The event loop cannot wait for an anonymous pipe, so threads do."""
+
+    GROUP_OPTIONS: Mapping[str, Any] = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    """What makes a new process the leader of a group of its own."""
+
+    def group_exists(leader: int) -> bool:
+        """Whether anything of a group is left after its leader ended: not known here."""
+        return False
+
+    def terminate_group(leader: int) -> None:
+        """Ask a group whose leader lives to end."""
+        with suppress(OSError):  # there may be no console to send it through
+            os.kill(leader, signal.CTRL_BREAK_EVENT)
+
+    def kill_group(leader: int) -> None:
+        """End a leader that lives, and all it started."""
+        command = ["taskkill", "/F", "/T", "/PID", str(leader)]
+        with suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                command,
+                check=False,
+                timeout=5,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+
+    def environment(overrides: Mapping[str, str | None]) -> dict[str, str]:
+        """Our environment with `overrides`; None removes a variable."""
+        # names are the same in any case, and `os.environ` has them in upper case
+        return _merged({name.upper(): value for name, value in overrides.items()})
+
+    def program(name: str, environ: Mapping[str, str]) -> str:
+        """The file to start: `npx` is `npx.cmd` here, which only a search finds."""
+        return shutil.which(name, path=environ.get("PATH")) or name
+
+    def private_copy(fd: int) -> int:
+        """A duplicate of `fd` that child processes do not inherit."""
+        return os.dup(fd)
+
+    def unblock(fd: int) -> bool:
+        """Never asked for here: threads may block."""
+        return False
+
+    def block(fd: int) -> None:
+        """Undo `unblock`."""
+
+else:
+    import fcntl
+
+    THREADED_STDIO = False
+    GROUP_OPTIONS: Mapping[str, Any] = {"start_new_session": True}
+
+    def group_exists(leader: int) -> bool:
+        """Whether anything of a group is left, its leader included until it was waited for."""
+        try:
+            os.killpg(leader, 0)
+        except OSError:  # nobody is there, or nobody whom we may end
+            return False
+        return True
+
+    def terminate_group(leader: int) -> None:
+        """Ask a group to end."""
+        with suppress(OSError):
+            os.killpg(leader, signal.SIGTERM)
+
+    def kill_group(leader: int) -> None:
+        """End a group."""
+        with suppress(OSError):
+            os.killpg(leader, signal.SIGKILL)
+
+    def environment(overrides: Mapping[str, str | None]) -> dict[str, str]:
+        """Our environment with `overrides`; None removes a variable."""
+        return _merged(overrides)
+
+    def program(name: str, environ: Mapping[str, str]) -> str:
+        """The file to start: the system searches for it."""
+        return name
+
+    def private_copy(fd: int) -> int:
+        """A duplicate of `fd` that child processes do not inherit."""
+        # never one of the standard three, even if standard error is closed
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+    def unblock(fd: int) -> bool:
+        """Let writes to `fd` return at once; tells whether that was new."""
+        was_blocking = os.get_blocking(fd)
+        os.set_blocking(fd, False)
+        return was_blocking
+
+    def block(fd: int) -> None:
+        """Undo `unblock`."""
+        with suppress(OSError):
+            os.set_blocking(fd, True)
+
+
+def _merged(overrides: Mapping[str, str | None]) -> dict[str, str]:
+    given = {name: value for name, value in overrides.items() if value is not None}
+    kept = {name: value for name, value in os.environ.items() if name not in overrides}
+    return kept | given
