@@ -16,6 +16,7 @@ from twofold.cli.commands import commands
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_FILE = re.compile(r"# (\w+\.py)\n")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -35,14 +36,26 @@ def blocks(page: Path) -> list[Block]:
 
 
 def python_examples() -> list[tuple[Block, Block]]:
-    """Each Python block with the block of its output after it."""
+    """Each Python block with the block of its output after it; a file for others is none."""
     found = []
     for page in PAGES:
-        on_page = blocks(page)
+        on_page = [*blocks(page), Block(page.name, 0, "end", "")]
         for block, after in pairwise(on_page):
-            if block.language == "python":
+            if block.language == "python" and (not file_name(block) or not after.language):
                 found.append((block, after))
     return found
+
+
+def file_name(block: Block) -> str:
+    """What a block is called, if its first line says so: `# weather.py`."""
+    match = _FILE.match(block.text)
+    return match[1] if match else ""
+
+
+def files(page: str) -> dict[str, str]:
+    """The files that a page shows, by name."""
+    (path,) = [each for each in PAGES if each.name == page]
+    return {file_name(each): each.text for each in blocks(path) if file_name(each)}
 
 
 def consoles() -> list[Block]:
@@ -60,10 +73,13 @@ def test_a_python_example_prints_what_the_page_says(
 ) -> None:
     code, expected = example
     assert expected.language == "", "an example is followed by what it prints"
+    for name, text in files(code.page).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
     script = tmp_path / "example.py"
     script.write_text(code.text, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
         cwd=tmp_path,
@@ -71,6 +87,14 @@ def test_a_python_example_prints_what_the_page_says(
     )
     assert (done.stderr, done.returncode) == ("", 0)
     assert done.stdout == expected.text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_file_that_a_page_shows_is_used_by_an_example(page: Path) -> None:
+    for name, text in files(page.name).items():
+        others = [each.text for each in blocks(page) if each.text != text]
+        runs = any(code.text == text for code, _ in python_examples())
+        assert runs or any(Path(name).stem in other for other in others), name
 
 
 @pytest.mark.parametrize("block", consoles(), ids=name)
