@@ -1,0 +1,274 @@
+"""Two sides that speak different versions, and what both directions of translating share.
+
+Messages are translated as they come, one after the other and without waiting, so that nothing
+overtakes anything. Each side has its own ids: a request is asked anew on the other side, and its
+answer goes back under the id it had. Extension methods, and methods that nobody knows, pass
+unread. What cannot be converted is refused where someone waits for an answer, and reported in any
+case.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+from msgspec import UNSET, Struct
+
+from twofold.bridge.end import End
+from twofold.bridge.losses import LossLog
+from twofold.convert.losses import NotConvertible
+from twofold.rpc import connection
+from twofold.rpc.connection import Malformed as NoMessage
+from twofold.rpc.connection import read_line
+from twofold.rpc.errors import INTERNAL_ERROR, REQUEST_CANCELLED, RequestError
+from twofold.rpc.frames import LineTooLong
+from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
+from twofold.runtime.errors import Problem, Report
+from twofold.wire import codec
+from twofold.wire.base import Malformed
+from twofold.wire.shared import CancelRequestNotification, Error
+
+Outcome: TypeAlias = Response | Failure
+Then: TypeAlias = Callable[[Outcome], None]
+Timer: TypeAlias = Callable[[], None]
+"""Call it to stop the timer."""
+Later: TypeAlias = Callable[[float, Callable[[], None]], Timer]
+
+
+Requests: TypeAlias = Mapping[str, Callable[[Any, Request], None]]
+Notifications: TypeAlias = Mapping[str, Callable[[Any, Notification], None]]
+
+
+class Asked(Struct, eq=False):
+    """A request that was passed on and waits for its answer."""
+
+    asker: RequestId | None
+    """The id under which it was asked; None if the bridge itself asked."""
+    then: Then
+
+
+class Side(Struct, eq=False):
+    """One side: its end, and what was asked there."""
+
+    end: End
+    asked: dict[RequestId, Asked]
+    last_id: int = 0
+
+    def ask(self, method: str, params: bytes | None, asker: RequestId | None, then: Then) -> int:
+        self.last_id += 1
+        self.asked[self.last_id] = Asked(asker, then)
+        self.end.send(connection.request(self.last_id, method, params))
+        return self.last_id
+
+    def id_of(self, asker: Any) -> RequestId | None:
+        """The id here of a request that the other side calls `asker`."""
+        return next((mine for mine, asked in self.asked.items() if asked.asker == asker), None)
+
+
+class Translator(Protocol):
+    """A direction of translating."""
+
+    def from_client(self, line: bytes | LineTooLong) -> None: ...
+    def from_agent(self, line: bytes | LineTooLong) -> None: ...
+    def agent_died(self, error: RequestError) -> None: ...
+    def close(self) -> None: ...
+
+
+class Translation:
+    """What both directions share; `Up` and `Down` know the methods."""
+
+    on_client_request: ClassVar[Requests]
+    on_client_notification: ClassVar[Notifications]
+    on_agent_request: ClassVar[Requests]
+    on_agent_notification: ClassVar[Notifications]
+
+    def __init__(self, client: End, agent: End, log: LossLog, report: Report, later: Later) -> None:
+        self.client = Side(client, {})
+        self.agent = Side(agent, {})
+        self.log = log
+        self.report = report
+        self.later = later
+
+    # ---- what comes
+
+    def from_client(self, line: bytes | LineTooLong) -> None:
+        """A line of the client."""
+        self._from(line, self.client, self.agent)
+
+    def from_agent(self, line: bytes | LineTooLong) -> None:
+        """A line of the agent."""
+        self._from(line, self.agent, self.client)
+
+    def _from(self, line: bytes | LineTooLong, here: Side, there: Side) -> None:
+        if isinstance(line, LineTooLong):
+            self.report(Problem("noise", f"{here.end.name}: {line}"))
+            return
+        for event in read_line(line):
+            if isinstance(event, NoMessage):
+                self._noise(event, here)
+            elif isinstance(event, Request):
+                self._requested(event, here, there)
+            elif isinstance(event, Notification):
+                self._notified(event, here, there)
+            else:
+                self._answered(event, here)
+
+    def _noise(self, event: NoMessage, here: Side) -> None:
+        shown = event.line.decode(errors="replace")
+        self.report(Problem("noise", f"{here.end.name}: {event.reason}: {shown}"))
+        if event.refusal:
+            here.end.send(event.refusal)
+
+    def _requested(self, request: Request, here: Side, there: Side) -> None:
+        of_client = here is self.client
+        handle = (self.on_client_request if of_client else self.on_agent_request).get(
+            request.method
+        )
+        try:
+            if handle is not None:
+                handle(self, request)
+            else:
+                self.pass_on(request, here, there)
+        except Malformed as error:
+            self.fail(here, request.id, RequestError.invalid_params(str(error)))
+        except RequestError as error:
+            self.fail(here, request.id, error)
+        except NotConvertible as refusal:
+            self.log.refuse(request.method, refusal)
+            self.fail(here, request.id, _refused(refusal))
+        finally:
+            self.log.flush(request.method)
+
+    def _notified(self, notification: Notification, here: Side, there: Side) -> None:
+        of_client = here is self.client
+        table = self.on_client_notification if of_client else self.on_agent_notification
+        handle = table.get(notification.method)
+        try:
+            if notification.method == "$/cancel_request":
+                self._withdrawn(notification, here, there)
+            elif handle is not None:
+                handle(self, notification)
+            else:
+                params = None if notification.params is UNSET else notification.params
+                there.end.send(connection.notify(notification.method, params))
+        except Malformed as error:
+            text = f"The {here.end.name} sent a {notification.method} that is none: {error}"
+            self.report(Problem("update", text))
+        except NotConvertible as refusal:
+            self.log.refuse(notification.method, refusal)
+        finally:
+            self.log.flush(notification.method)
+
+    def _answered(self, answer: Outcome, here: Side) -> None:
+        asked = here.asked.pop(answer.id, None) if answer.id is not None else None
+        if asked is None:
+            text = f"The {here.end.name} answered a request that nobody waits for: {answer.id!r}"
+            self.report(Problem("answer", text))
+            return
+        try:
+            asked.then(answer)
+        except (Malformed, NotConvertible) as error:
+            if isinstance(error, NotConvertible):
+                self.log.refuse("an answer", error)
+            if asked.asker is not None:
+                other = self.agent if here is self.client else self.client
+                reason = {"reason": f"the answer could not be passed on: {error}"}
+                self.fail(other, asked.asker, RequestError(INTERNAL_ERROR, "Bad answer", reason))
+        finally:
+            self.log.flush("an answer")
+
+    # ---- passing on
+
+    def pass_on(self, request: Request, here: Side, there: Side) -> None:
+        """Ask the same on the other side, unread."""
+        params = None if request.params is UNSET else request.params
+        there.ask(request.method, params, request.id, self.back(here, request.id))
+
+    def back(self, to: Side, identity: RequestId) -> Then:
+        """Give an answer back as it is."""
+
+        def then(answer: Outcome) -> None:
+            if isinstance(answer, Failure):
+                self.give_back(to, identity, answer)
+            else:
+                to.end.send(connection.respond(identity, answer.result))
+
+        return then
+
+    def give_back(self, to: Side, identity: RequestId, failure: Failure) -> None:
+        """Give an error back."""
+        self.fail(to, identity, as_request_error(failure))
+
+    def respond(self, to: Side, identity: RequestId, result: Any) -> None:
+        """Answer a request."""
+        to.end.send(connection.respond(identity, codec.encode(result)))
+
+    def fail(self, to: Side, identity: RequestId, error: RequestError) -> None:
+        """Answer a request with an error."""
+        to.end.send(connection.fail(identity, error))
+
+    def notify(self, to: Side, method: str, params: Any) -> None:
+        """Tell something."""
+        to.end.send(connection.notify(method, codec.encode(params)))
+
+    def _withdrawn(self, notification: Notification, here: Side, there: Side) -> None:
+        """Someone does not want an answer any more: the id is another on the other side."""
+        params = codec.decode(notification.params or b"{}", CancelRequestNotification)
+        if self.withdraw(here, params.request_id):
+            return
+        identity = there.id_of(params.request_id)
+        if identity is not None:
+            self.notify(there, "$/cancel_request", CancelRequestNotification(identity))
+
+    def withdraw(self, here: Side, identity: Any) -> bool:
+        """Whether the bridge itself has dealt with a request that is not wanted any more."""
+        return False
+
+    def take_back(self, there: Side, identity: RequestId) -> None:
+        """Stop waiting for an answer, and say so."""
+        if there.asked.pop(identity, None) is not None:
+            self.notify(there, "$/cancel_request", CancelRequestNotification(identity))
+
+    # ---- the end
+
+    def agent_died(self, error: RequestError) -> None:
+        """The agent is gone: whoever waits for it is told so, and what it asked is taken back."""
+        asked, self.agent.asked = self.agent.asked, {}
+        for each in asked.values():
+            failure = Failure(None, codec.encode(_as_json(error)))
+            each.then(failure)
+        for identity in list(self.client.asked):
+            self.take_back(self.client, identity)
+
+    def close(self) -> None:
+        """Stop every timer."""
+
+
+def read_result(answer: Response, shape: Any) -> Any:
+    """A result as structs; some agents answer null where nothing is to be said."""
+    return codec.decode(b"{}" if answer.result == b"null" else answer.result, shape)
+
+
+def as_request_error(failure: Failure) -> RequestError:
+    """An error of a peer, to be passed on."""
+    try:
+        error: Error = codec.decode(failure.error, Error)
+    except Malformed:
+        sent = failure.error.decode(errors="replace")[:200]
+        return RequestError(INTERNAL_ERROR, "An error that is none", {"sent": sent})
+    return RequestError(error.code, error.message, error.data)
+
+
+def was_cancelled(failure: Failure) -> bool:
+    """Whether a request failed because it was withdrawn."""
+    return as_request_error(failure).code == REQUEST_CANCELLED
+
+
+def _as_json(error: RequestError) -> dict[str, Any]:
+    value: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not UNSET:
+        value["data"] = error.data
+    return value
+
+
+def _refused(refusal: NotConvertible) -> RequestError:
+    reason = f"the other side speaks another version, which cannot say this: {refusal}"
+    return RequestError.invalid_params(reason)
