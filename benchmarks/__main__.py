@@ -23,6 +23,7 @@ from benchmarks import (
     imports,
     memory,
     peers,
+    stdio,
     streams,
 )
 from benchmarks.peers import Sdks
@@ -57,6 +58,7 @@ def _measured(*, quick: bool) -> list[Topic]:
             "decode": lambda: decoding.measure(sdks),
             "upgrade and downgrade": converting.measure,
             "diff": diffs.measure,
+            "stdio": lambda: stdio.measure(sdks),
             "import": lambda: imports.measure(sdks),
         }
         return [_announced(name, measure) for name, measure in topics.items()]

@@ -63,7 +63,7 @@ class Process:
         self._timeouts = CloseTimeouts(*timeouts)
         self._receiver: Receiver | None = None
         self._held: deque[bytes] = deque()
-        """What came while nobody wanted it: one piece, as the pipe is not read then."""
+        """What came before the start, while the pipes were being connected."""
         self._paused = False
         self._scheduled = False
         self._full = False
@@ -106,7 +106,7 @@ class Process:
                 process._kill_group()
                 await process.close()
             raise
-        except (OSError, ValueError, NotImplementedError) as error:
+        except (OSError, TypeError, ValueError, NotImplementedError) as error:
             raise CommandNotStarted(parts, why_not(error, parts[0], environ, cwd)) from error
         return process
 
@@ -179,12 +179,13 @@ class Process:
         self.pid = transport.get_pid()
         self._stdin.set_write_buffer_limits(high=HIGH_WATER)
         self._stdout.pause_reading()  # until someone wants it
+        if not self._stdout.is_closing():
+            self._stdout.set_protocol(_Output(self, self._stdout.get_protocol()))
 
     def _came(self, data: bytes) -> None:
         if self._closing is not None or self._ended:
             return
-        # after a pause there may be one piece on its way
-        if self._receiver is None or self._paused or self._held:
+        if self._receiver is None or self._held:
             self._held.append(data)
         else:
             self._receiver.received(data)
@@ -247,16 +248,16 @@ class Process:
 
     def _look(self) -> None:
         """Something ended: is it the end of all?"""
-        if self._closing is not None or self._ended:
+        if self._closing is not None:
             return
         if self.running and 1 in self._open_pipes:
             return  # it closed its standard error, as it may
         if not self.running and 1 not in self._open_pipes:
             self._kill_rest()
-            if 2 in self._open_pipes:
+            if 2 in self._open_pipes and not self._ended:
                 self._wait(LAST_CALL)  # its last words may still be on their way
             self._end_if_over()
-        elif self._timer is None and not self._waited_enough:
+        elif self._timer is None and not self._waited_enough and not self._ended:
             self._wait(GRACE)
 
     def _wait(self, seconds: float) -> None:
@@ -360,6 +361,20 @@ async def _start(
     options: dict[str, Any] = {"cwd": cwd, "env": environ, **platform.GROUP_OPTIONS}
     loop = asyncio.get_running_loop()
     await loop.subprocess_exec(lambda: _Pipes(process), program, *parts[1:], **options)
+
+
+class _Output(asyncio.Protocol):
+    """Hands what comes to a `Process` directly, without another turn of the loop."""
+
+    def __init__(self, process: Process, pipe: asyncio.BaseProtocol) -> None:
+        self._process = process
+        self._pipe = pipe
+
+    def data_received(self, data: bytes) -> None:
+        self._process._came(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._pipe.connection_lost(exc)
 
 
 class _Pipes(asyncio.SubprocessProtocol):

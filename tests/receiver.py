@@ -1,0 +1,56 @@
+"""A receiver that remembers what a transport told it, and lets a test wait for it."""
+
+import asyncio
+from collections.abc import Callable
+
+PATIENCE = 8.0
+"""No test of a transport takes that long unless it hangs."""
+
+
+class Recorder:
+    """What came, in order: `data`, then `errors` (one entry, told by `ended`)."""
+
+    def __init__(self, on_data: Callable[[], None] = lambda: None) -> None:
+        self.data = bytearray()
+        self.pieces = 0
+        self.largest = 0
+        self.errors: list[Exception | None] = []
+        self.told: list[str] = []
+        self._on_data = on_data
+        self._changed = asyncio.Event()
+
+    def received(self, data: bytes) -> None:
+        assert not self.errors, "data after the end"
+        assert data, "an empty piece"
+        self.data += data
+        self.pieces += 1
+        self.largest = max(self.largest, len(data))
+        self._on_data()
+        self._changed.set()
+
+    def ended(self, error: Exception | None) -> None:
+        self.errors.append(error)
+        self._tell("ended")
+
+    def pause_writing(self) -> None:
+        self._tell("pause_writing")
+
+    def resume_writing(self) -> None:
+        self._tell("resume_writing")
+
+    def _tell(self, what: str) -> None:
+        self.told.append(what)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for something that follows from what is told."""
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def end(self) -> Exception | None:
+        """The error it ended with."""
+        await self.until(lambda: bool(self.errors))
+        [error] = self.errors
+        return error
