@@ -16,6 +16,7 @@ import msgspec
 
 from benchmarks import (
     accumulator,
+    bridging,
     converting,
     decoding,
     diffs,
@@ -39,16 +40,17 @@ def main() -> None:
         help=f"accumulate {accumulator.QUICK_COUNT} chunks instead of {accumulator.COUNT}",
     )
     parser.add_argument("--markdown", metavar="FILE", type=Path, help="write the table there, too")
+    parser.add_argument("--only", action="append", default=[], help="measure just this topic")
     chosen = parser.parse_args()
     start = perf_counter()
-    topics = _measured(quick=chosen.quick)
+    topics = _measured(quick=chosen.quick, only=chosen.only)
     print(f"done in {perf_counter() - start:.0f} s\n", file=sys.stderr, flush=True)
     print(as_text(topics, _machine()))
     if chosen.markdown:
         chosen.markdown.write_text(as_markdown(topics, _machine()), encoding="utf-8")
 
 
-def _measured(*, quick: bool) -> list[Topic]:
+def _measured(*, quick: bool, only: list[str]) -> list[Topic]:
     with Sdks() as sdks:
         topics: dict[str, Callable[[], Topic]] = {
             "stream": lambda: streams.measure(sdks),
@@ -59,9 +61,13 @@ def _measured(*, quick: bool) -> list[Topic]:
             "upgrade and downgrade": converting.measure,
             "diff": diffs.measure,
             "stdio": lambda: stdio.measure(sdks),
+            "bridge": bridging.measure,
             "import": lambda: imports.measure(sdks),
         }
-        return [_announced(name, measure) for name, measure in topics.items()]
+        unknown = set(only) - topics.keys()
+        if unknown:
+            sys.exit(f"no such topic: {', '.join(sorted(unknown))}; there are {', '.join(topics)}")
+        return [_announced(name, topics[name]) for name in topics if not only or name in only]
 
 
 def _announced(name: str, measure: Callable[[], Topic]) -> Topic:

@@ -22,14 +22,13 @@ from hypothesis import strategies as st
 
 from tests.strategies import v2_struct_streams, values_of
 from twofold.errors import LocalError
+from twofold.runtime.directory import DirectoryStore, safe_name
 from twofold.runtime.store import (
-    DirectoryStore,
     MemoryStore,
     SessionExists,
     Store,
     StoreFailed,
     UnknownSession,
-    safe_name,
 )
 from twofold.session import Draft, Session, snapshot
 from twofold.wire import codec, v2
@@ -266,6 +265,26 @@ def test_a_loaded_session_is_the_callers_own(store: Store) -> None:
     loaded.apply(chunk("x"))
     loaded.apply(Notice("info", "t"))
     assert store.load("s") == fold([chunk("hello")])
+
+
+def test_a_memory_store_keeps_a_session_that_somebody_else_goes_on_changing() -> None:
+    store, live = MemoryStore(), fold([chunk("hello")])
+    store.create(about())
+    assert store.adopt(live)
+    live.apply(chunk(" again"))
+    loaded = store.load("s")
+    assert loaded == fold([chunk("hello"), chunk(" again")])
+    live.apply(chunk("!"))
+    assert texts(loaded) == ["hello", " again"], "what was loaded is the caller's own"
+
+
+def test_a_store_that_keeps_no_session_itself_says_so(store: Store) -> None:
+    assert not store.adopt(Session("unknown", Draft.NOVEMBER))
+    assert store.load("unknown") is None
+    store.create(about())
+    if not store.adopt(fold([chunk("told")])):
+        store.append("s", [chunk("told")])
+    assert store.load("s") == fold([chunk("told")])
 
 
 def test_sessions_do_not_mix(store: Store) -> None:
@@ -632,7 +651,7 @@ def test_two_stores_on_one_directory_see_each_others_sessions(tmp_path: Path) ->
 
 WRITER = """
 import sys
-from twofold.runtime.store import DirectoryStore
+from twofold.runtime.directory import DirectoryStore
 from twofold.wire import v2
 from twofold.wire.content import TextContent
 

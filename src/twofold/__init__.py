@@ -22,13 +22,14 @@ from twofold.wire.codec import (
 )
 
 if TYPE_CHECKING:
+    from twofold.bridge import Bridge, LossLog
     from twofold.policy import Decided, Policy, Rule, Subject, parse_rule, read_policy
     from twofold.rpc.errors import RequestError, RequestFailed
     from twofold.runtime.agent.agent import Agent
     from twofold.runtime.agent.session import AgentSession
     from twofold.runtime.agent.turn import Answer, Turn
     from twofold.runtime.client.client import Client, connect
-    from twofold.runtime.client.negotiate import UnknownVersion, WrongVersion
+    from twofold.runtime.client.negotiate import NotAnAgent, UnknownVersion, WrongVersion
     from twofold.runtime.client.permissions import Question
     from twofold.runtime.client.session import ClientSession
     from twofold.runtime.client.turns import Reply, TurnFailed
@@ -51,6 +52,7 @@ __all__ = [
     "AgentSession",
     "Answer",
     "BadAnswer",
+    "Bridge",
     "Client",
     "ClientSession",
     "CommandNotStarted",
@@ -62,10 +64,12 @@ __all__ = [
     "Fault",
     "LocalError",
     "Loss",
+    "LossLog",
     "Losses",
     "Malformed",
     "Message",
     "NoAnswer",
+    "NotAnAgent",
     "NotConvertible",
     "NotSupported",
     "PeerError",
@@ -108,6 +112,7 @@ __all__ = [
 
 # Whoever only reads and adds up does not wait for what runs agents and clients to be imported.
 _LATER = {
+    **dict.fromkeys(("Bridge", "LossLog"), "twofold.bridge"),
     **dict.fromkeys(
         ("Decided", "Policy", "Rule", "Subject", "parse_rule", "read_policy"), "twofold.policy"
     ),
@@ -116,7 +121,9 @@ _LATER = {
     "AgentSession": "twofold.runtime.agent.session",
     **dict.fromkeys(("Answer", "Turn"), "twofold.runtime.agent.turn"),
     **dict.fromkeys(("Client", "connect"), "twofold.runtime.client.client"),
-    **dict.fromkeys(("UnknownVersion", "WrongVersion"), "twofold.runtime.client.negotiate"),
+    **dict.fromkeys(
+        ("NotAnAgent", "UnknownVersion", "WrongVersion"), "twofold.runtime.client.negotiate"
+    ),
     "Question": "twofold.runtime.client.permissions",
     "ClientSession": "twofold.runtime.client.session",
     **dict.fromkeys(("Reply", "TurnFailed"), "twofold.runtime.client.turns"),

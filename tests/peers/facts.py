@@ -2,13 +2,15 @@
 
     with_one_tick(lines) == expected(1, info={"name": "ts-agent-v1", "version": "2.4.0"})
 
-It holds for every pair of peers of one version, but for what `README.md` says an SDK lacks.
-How often a slow agent ticks before it is cancelled is left to chance: `with_one_tick` takes
-that out.
+It holds for every pair of peers of one version, but for what `README.md` says an SDK lacks; what
+is otherwise for other pairs is in `differences.py`. How often a slow agent ticks before it is
+cancelled, when a terminal's text comes in a replay, and when commands are told is left to chance:
+`with_one_tick` takes that out.
 """
 
 import json
 import re
+from itertools import pairwise
 from typing import Any
 
 from tests.peers.validators import Version
@@ -30,7 +32,8 @@ OPTIONS = [
 ]
 
 
-def _call(kind: str, status: str, *content: str) -> Json:
+def call(kind: str, status: str, *content: str) -> Json:
+    """A tool call in the end."""
     return {"kind": kind, "status": status, "content": list(content)}
 
 
@@ -38,7 +41,7 @@ def _asking(number: int, option: str, status: str) -> Line:
     return {
         "stop": "end_turn",
         "text": f"outcome: {option}",
-        "calls": {f"p{number}": _call("execute", status)},
+        "calls": {f"p{number}": call("execute", status)},
         "options": OPTIONS,
         "asked": "Run make",
     }
@@ -51,7 +54,7 @@ def expected(version: Version, info: Json) -> dict[str, Line]:
 
 def _facts(version: Version, info: Json) -> dict[str, Line]:
     v1, modes = version == 1, ["ask", "code"]
-    hello = _call("execute", "completed", "content" if v1 else "terminal")
+    hello = call("execute", "completed", "content" if v1 else "terminal")
     terminals = {} if v1 else {"terminals": {"term2": {"output": "hello\n", "exit": 0}}}
     return {
         "initialize": {"version": version, "info": info, "auth": ["token"]},
@@ -66,7 +69,7 @@ def _facts(version: Version, info: Json) -> dict[str, Line]:
         "tools": {
             "stop": "end_turn",
             "text": "done",
-            "calls": {"t2a": _call("edit", "completed", "diff"), "t2b": hello},
+            "calls": {"t2a": call("edit", "completed", "diff"), "t2b": hello},
             "plan": PLAN,
             **terminals,
         },
@@ -76,13 +79,13 @@ def _facts(version: Version, info: Json) -> dict[str, Line]:
         "cancel_permission": {
             "stop": "cancelled",
             "text": "",
-            "calls": {"p6": _call("execute", "failed" if v1 else "cancelled")},
+            "calls": {"p6": call("execute", "failed" if v1 else "cancelled")},
         },
         "error": {"stop": None if v1 else "error", "code": -32603, "message": "boom"},
         "mode": {"current": "code"},
         "list": {"ids": ["s1"]},
         "replay": {
-            "updates": _replayed(version),
+            "updates": replayed(version, version),
             "modes": {"current": "code", "available": modes},
         },
         "resume": {"updates": 0, "kinds": [] if v1 else ["state_update"]},
@@ -90,34 +93,80 @@ def _facts(version: Version, info: Json) -> dict[str, Line]:
     }
 
 
-def _replayed(version: Version) -> list[Line]:
-    v1 = version == 1
-    said, tool = ("message_chunk", "tool_call") if v1 else ("message", "tool_call_update")
-    terminal = None if v1 else ("terminal_update", None, None, None)
-    rows = [
-        (f"user_{said}", "stream", None, None),
-        (f"agent_{said}", "one two three four five", None, None),
-        (f"user_{said}", "tools", None, None),
-        (tool, None, "t2a", "completed"),
-        terminal,
-        (tool, None, "t2b", "completed"),
-        (f"agent_{said}", "done", None, None),
-        (f"user_{said}", "permission", None, None),
-        (tool, None, "p3", "completed"),
-        (f"agent_{said}", "outcome: a1", None, None),
-        (f"user_{said}", "permission", None, None),
-        (tool, None, "p4", "failed"),
-        (f"agent_{said}", "outcome: r1", None, None),
-        (f"user_{said}", "slow", None, None),
-        (f"agent_{said}", "tick ", None, None),
-        (f"user_{said}", "slow-permission", None, None),
-        (tool, None, "p6", "failed" if v1 else "cancelled"),
-        (f"user_{said}", "error", None, None),
-        None if v1 else ("state_update", None, None, None),
+def replayed(client: Version, agent: Version, *, everything: bool = False) -> list[Line]:
+    """The updates of a replay by an agent, as a client is told them.
+
+    An agent that keeps `everything` also tells thoughts, plans and settings, and tells a message
+    of version 1 in the pieces it came in. Whole messages, terminals and the status cancelled are
+    there only between two of version 2.
+    """
+    both = client == agent == 2
+    tool = "tool_call" if client == 1 else "tool_call_update"
+
+    def said(role: str, *pieces: str) -> list[Line]:
+        if both:
+            return [told(role, "".join(pieces))]
+        chunks = pieces if everything else ("".join(pieces),)
+        return [told(f"{role}_chunk", text) for text in chunks]
+
+    thoughts = said("agent_thought", "let me ", "think")
+    terminal = [told("terminal_update")] if both else []
+    return [
+        *said("user_message", "stream"),
+        *(thoughts if everything else []),
+        *said("agent_message", "one ", "two ", "three ", "four ", "five"),
+        *said("user_message", "tools"),
+        told(tool, None, "t2a", "completed"),
+        *([] if everything else terminal),
+        told(tool, None, "t2b", "completed"),
+        *said("agent_message", "done"),
+        *said("user_message", "permission"),
+        told(tool, None, "p3", "completed"),
+        *said("agent_message", "outcome: a1"),
+        *said("user_message", "permission"),
+        told(tool, None, "p4", "failed"),
+        *said("agent_message", "outcome: r1"),
+        *said("user_message", "slow"),
+        *said("agent_message", "tick "),
+        *said("user_message", "slow-permission"),
+        told(tool, None, "p6", "cancelled" if both else "failed"),
+        *said("user_message", "error"),
+        *([*terminal, *map(told, SETTINGS[client])] if everything else []),
+        *([told("state_update")] if client == 2 else []),
     ]
-    return [dict(zip(("kind", "text", "id", "status"), row, strict=True)) for row in rows if row]
+
+
+SETTINGS: dict[Version, list[str]] = {
+    1: ["plan", "config_option_update", "current_mode_update"],
+    2: ["plan_update", "config_option_update"],
+}
+
+
+def told(kind: str, text: Json = None, call: Json = None, status: Json = None) -> Line:
+    """One update of a replay."""
+    return {"kind": kind, "text": text, "id": call, "status": status}
+
+
+TERMINAL_TEXT = told("tool_call_update", None, "t2b")
+"""What a terminal wrote, told to a client of version 1 once it is gathered."""
+
+
+COMMANDS = "available_commands_update"
 
 
 def with_one_tick(lines: dict[str, Line]) -> Json:
-    """The lines of a client, as if every slow agent had ticked once."""
-    return json.loads(re.sub(r"(tick )+", "tick ", json.dumps(lines)))
+    """The lines of a client, without what is left to chance."""
+    lines = json.loads(re.sub(r"(tick )+", "tick ", json.dumps(lines)))
+    replay, resume = lines.get("replay", {}), lines.get("resume", {})
+    if "updates" in replay:
+        replay["updates"] = _settled(replay["updates"])
+    if "kinds" in resume:
+        resume["kinds"] = [kind for kind in resume["kinds"] if kind != COMMANDS]
+    return lines
+
+
+def _settled(updates: list[Line]) -> list[Line]:
+    ticks = [told("agent_message_chunk", "tick ")] * 2
+    once = [update for before, update in pairwise([{}, *updates]) if [before, update] != ticks]
+    rest = [update for update in once if update not in (TERMINAL_TEXT, told(COMMANDS))]
+    return [*rest, TERMINAL_TEXT] if TERMINAL_TEXT in once else rest

@@ -2,7 +2,8 @@
 
 To the client it is an agent, to the agent a client. It agrees on a version with each side by
 itself; if they are the same, bytes pass through, and if they differ, every message is translated.
-When one side goes, nothing stays pending on the other.
+Until both are known, what they say besides waits. When one side goes, nothing stays pending on the
+other.
 """
 
 import asyncio
@@ -15,24 +16,28 @@ from twofold.bridge.handshake import Again, Agreed, Handshake, Wanted
 from twofold.bridge.losses import LossLog
 from twofold.bridge.offers import Offers
 from twofold.bridge.relay import Relay
-from twofold.bridge.translation import Timer
+from twofold.bridge.translation import Timer, events_of
 from twofold.bridge.up import Up
 from twofold.rpc import connection
 from twofold.rpc.connection import Malformed as NoMessage
-from twofold.rpc.connection import read_line
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RequestError
 from twofold.rpc.frames import LIMIT, LineTooLong
-from twofold.rpc.messages import Failure, Request, Response
-from twofold.runtime.errors import Problem, Report, log
+from twofold.rpc.messages import Failure, Notification, Request, Response
+from twofold.runtime.errors import Problem, Report, guarded, log
 from twofold.runtime.process import ProcessEnded
 from twofold.runtime.transport import Transport
 from twofold.wire import v1
-from twofold.wire.base import Malformed
+from twofold.wire.base import UNSET, Malformed
 
 Open: TypeAlias = Callable[[], Awaitable[Transport]]
 Offered: TypeAlias = Literal["fs", "terminal"]
 
-_HANDSHAKE = "bridge"
+SLACK = 16 * 1024 * 1024
+"""How much of a client that has to wait is taken in: its departure comes after it."""
+PATIENCE = 2.0
+"""How many seconds a client whose agent died at once has to ask for it."""
+EARLY = 1000
+"""How many messages of an agent are kept that it sends before it answers `initialize`."""
 
 
 class Bridge:
@@ -62,19 +67,19 @@ class Bridge:
         self._client_transport = client
         self._agent_transport = agent
         self._wanted: tuple[Wanted, Wanted] = (client_version, agent_version)
-        self._offer = v1.ClientCapabilities(
-            fs=v1.FileSystemCapabilities("fs" in offer, "fs" in offer),
-            terminal="terminal" in offer,
-        )
         self._offered = frozenset(offer)
-        self._report = on_problem
-        self._client, self._agent = End("client", line_limit), End("agent", line_limit)
+        self._report = guarded(on_problem)
+        self._client = End("client", line_limit, SLACK)
+        self._agent = End("agent", line_limit)
         self._client.other, self._agent.other = self._agent, self._client
         self._handshake: Handshake | None = None
+        self._questions = 0
+        self._early: list[bytes] = []
+        self._stillborn: tuple[RequestError, Exception | None] | None = None
         self._mode: Up | Down | Relay | None = None
         self._offers: Offers | None = None
         self._over = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._restarting: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Bridge until one side is gone, then end the other."""
@@ -94,127 +99,159 @@ class Bridge:
         self._agent.start(await agent() if callable(agent) else agent)
 
     async def _close(self) -> None:
-        if isinstance(self._mode, Up | Down):
+        if self._mode is not None:
             self._mode.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(self._client.close(), self._agent.close(), return_exceptions=True)
+        if self._restarting is not None:
+            self._restarting.cancel()
+            await asyncio.gather(self._restarting, return_exceptions=True)
+        ends = [self._client.close(), self._agent.close()]
         if self._offers is not None:
-            await self._offers.close()
+            ends.append(self._offers.close())
+        await asyncio.gather(*ends, return_exceptions=True)
 
-    # ---- before both sides are known
+    # ---- the client, before both sides are known
 
     def _before(self, line: bytes | LineTooLong) -> None:
         """A line of a client that has not been answered yet."""
-        if isinstance(line, LineTooLong):
-            self._noise("client", str(line))
-            return
-        for event in read_line(line):
+        for event in events_of(line):
             if isinstance(event, NoMessage):
                 self._noise("client", event.reason)
-            elif isinstance(event, Request) and event.method == "initialize":
+                if event.refusal:
+                    self._client.send(event.refusal)
+            elif isinstance(event, Response | Failure):
+                self._noise("client", "an answer that nobody waits for")
+            elif self._handshake is not None:  # what else is in the batch that began it
+                self._client.receive(_line(event))
+            elif isinstance(event, Notification):
+                self._noise("client", f"{event.method} before initialize")
+            elif event.method == "initialize":
                 self._begin(event)
-            elif isinstance(event, Request):
-                reason = {"reason": "initialize comes first"}
-                error = RequestError(INVALID_REQUEST, "Not initialized", reason)
-                self._client.send(connection.fail(event.id, error))
+            else:
+                self._client.send(connection.fail(event.id, _not_initialized()))
 
     def _begin(self, request: Request) -> None:
         try:
-            self._handshake = Handshake(request, *self._wanted, self._offer, self.log.losses)
-            params = self._handshake.begin()
+            handshake = Handshake(request, *self._wanted, self._capabilities())
+            params = handshake.begin()
         except Malformed as error:
             refusal = RequestError.invalid_params(str(error))
             self._client.send(connection.fail(request.id, refusal))
             return
+        self._handshake = handshake
+        if self._stillborn is not None:
+            self._agent_failed(*self._stillborn)
+            return
         # its next messages wait until it is known how to read them
-        self._client.hold(_HANDSHAKE)
+        self._client.keep()
         self._ask_agent(params)
 
+    def _capabilities(self) -> v1.ClientCapabilities:
+        fs, terminal = "fs" in self._offered, "terminal" in self._offered
+        return v1.ClientCapabilities(fs=v1.FileSystemCapabilities(fs, fs), terminal=terminal)
+
+    # ---- the agent, before both sides are known
+
     def _ask_agent(self, params: bytes) -> None:
-        self._agent.send(connection.request(_HANDSHAKE, "initialize", params))
+        # a name for each time: some agents answer twice
+        self._questions += 1
+        self._agent.send(connection.request(self._question, "initialize", params))
+
+    @property
+    def _question(self) -> str:
+        return f"bridge-{self._questions}"
 
     def _answer_of_agent(self, line: bytes | LineTooLong) -> None:
-        if isinstance(line, LineTooLong):
-            self._noise("agent", str(line))
+        for event in events_of(line):
+            if isinstance(event, NoMessage):
+                self._noise("agent", event.reason)
+            elif isinstance(event, Response | Failure):
+                self._answered(event)
+            elif self._mode is not None:  # what else is in the batch with the answer
+                self._agent.receive(_line(event))
+            elif isinstance(event, Request):
+                self._agent.send(connection.fail(event.id, _not_initialized()))
+            elif len(self._early) < EARLY:
+                self._early.append(_line(event))
+            else:
+                self._noise("agent", "too many messages before initialize is answered")
+
+    def _answered(self, answer: Response | Failure) -> None:
+        # one that could not even read the question answers null
+        ours = answer.id == self._question or (answer.id is None and isinstance(answer, Failure))
+        if self._handshake is None or self._mode is not None or not ours:
+            self._noise("agent", "an answer that nobody waits for")
             return
-        for event in read_line(line):
-            answer = isinstance(event, Response | Failure) and event.id == _HANDSHAKE
-            if not answer or self._handshake is None:
-                self._noise("agent", getattr(event, "reason", "a message before initialize"))
-                continue
-            assert isinstance(event, Response | Failure)
-            try:
-                self._step(self._handshake.answered(event))
-            except Malformed as error:
-                reason = {"reason": f"the agent's answer to initialize: {error}"}
-                self._refuse(RequestError(INTERNAL_ERROR, "Bad answer", reason))
+        try:
+            self._step(self._handshake.answered(answer))
+        except Malformed as error:
+            reason = {"reason": f"the agent's answer to initialize: {error}"}
+            self._refuse(RequestError(INTERNAL_ERROR, "Bad answer", reason))
 
     def _step(self, step: Agreed | Again | RequestError) -> None:
+        assert self._handshake is not None
         if isinstance(step, Agreed):
-            self._settle(step)
+            self._settle(step, self._handshake.request)
         elif isinstance(step, RequestError):
             self._refuse(step)
         elif not step.restart:
             self._ask_agent(step.params)
         elif callable(self._agent_transport):
-            task = asyncio.create_task(self._restart(step.params))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._restarting = asyncio.create_task(self._restart(step.params))
         else:
-            self._refuse(RequestError(INTERNAL_ERROR, "The agent refused both versions"))
+            self._step(self._handshake.without_restart())
 
     async def _restart(self, params: bytes) -> None:
         await self._agent.close()
-        await self._start_agent()
-        self._ask_agent(params)
+        self._early.clear()
+        try:
+            await self._start_agent()
+        except Exception as error:
+            self._agent_failed(RequestError(INTERNAL_ERROR, str(error)), error)
+        else:
+            self._ask_agent(params)
 
     def _refuse(self, error: RequestError) -> None:
         """The client may try again, with other words."""
         handshake, self._handshake = self._handshake, None
         if handshake is not None:
             self._client.send(connection.fail(handshake.request.id, error))
-        self._client.release(_HANDSHAKE)
+        self._client.look()
 
-    def _settle(self, agreed: Agreed) -> None:
-        """Both sides are known: from now on messages pass."""
-        assert self._handshake is not None
+    # ---- both sides are known
+
+    def _settle(self, agreed: Agreed, request: Request) -> None:
+        """From now on messages pass: first what each side said in the meantime."""
         self.agreed = agreed
-        self.log.flush("initialize")
-        self._client.send(connection.respond(self._handshake.request.id, agreed.answer))
+        for loss in agreed.losses:
+            self.log.tell("initialize", loss.path, loss.reason)
+        self._client.send(connection.respond(request.id, agreed.answer))
+        early, self._early = self._early, []
         if agreed.client == agreed.agent:
-            self._mode = Relay(self._client, self._agent)
+            relay = self._mode = Relay(self._client, self._agent)
+            self._agent.on_bytes = relay.from_agent
+            self._repeat(early)
+            self._client.look(relay.from_client)
         else:
-            self._translate(agreed)
-        self._client.release(_HANDSHAKE)
+            mode = self._mode = self._translation(agreed)
+            mode.introduction = agreed.answer
+            self._agent.on_line, self._client.on_line = mode.from_agent, mode.from_client
+            self._repeat(early)
+            self._client.look()
+            self._agent.settled = self._client.settled = True
 
-    def _translate(self, agreed: Agreed) -> None:
+    def _repeat(self, early: list[bytes]) -> None:
+        for line in early:
+            self._agent.receive(line)
+
+    def _translation(self, agreed: Agreed) -> Up | Down:
         ends = (self._client, self._agent, self.log, self._report, _later)
-        mode: Up | Down
-        if agreed.client == 2:
-            if self._offered:
-                self._offers = Offers(self._offered, self._report)
-            mode = Up(
-                *ends,
-                agreed.agent_capabilities,
-                own_terminals="terminal" in self._offered,
-                answer_offered=self._offers.answer if self._offers is not None else None,
-            )
-        else:
-            mode = Down(*ends, agreed.client_capabilities)
-        self._mode = mode
-        answer = agreed.answer
-        self._client.on_line = lambda line: self._from_client(mode, line, answer)
-        self._agent.on_line = mode.from_agent
-
-    def _from_client(self, mode: Up | Down, line: bytes | LineTooLong, answer: bytes) -> None:
-        """A client that initializes once more is told the same again."""
-        if isinstance(line, bytes) and b'"initialize"' in line[:200]:
-            for event in read_line(line):
-                if isinstance(event, Request) and event.method == "initialize":
-                    self._client.send(connection.respond(event.id, answer))
-                    return
-        mode.from_client(line)
+        if agreed.client == 1:
+            return Down(*ends, agreed.client_capabilities)
+        if self._offered:
+            self._offers = Offers(self._offered, self._report)
+        own_terminals = "terminal" in self._offered
+        able = agreed.agent_capabilities
+        return Up(*ends, able, own_terminals=own_terminals, offers=self._offers)
 
     def _noise(self, who: str, reason: str) -> None:
         self._report(Problem("noise", f"The {who} sent something that was not expected: {reason}"))
@@ -222,27 +259,44 @@ class Bridge:
     # ---- the end
 
     def _client_gone(self, error: Exception | None) -> None:
+        if self._mode is not None:
+            self._mode.client_left()
         self._over.set()
 
     def _agent_gone(self, error: Exception | None) -> None:
         told = _as_error(error)
-        if self._mode is None:
-            self._gone_early(told, error)
+        if self._mode is not None:
+            self.agent_error = error
+            self._mode.agent_died(told)
+            self._over.set()
             return
-        self.agent_error = error
-        self._mode.agent_died(told)
-        self._over.set()
-
-    def _gone_early(self, told: RequestError, error: Exception | None) -> None:
         step = self._handshake.died(told) if self._handshake is not None else told
         if isinstance(step, Again) and callable(self._agent_transport):
             self._step(step)
-            return
+        else:
+            self._agent_failed(step if isinstance(step, RequestError) else told, error)
+
+    def _agent_failed(self, told: RequestError, error: Exception | None) -> None:
+        """There is no agent, and there will be none: the client is told when it asks."""
         self.agent_error = error
         if self._handshake is not None:
-            refusal = step if isinstance(step, RequestError) else told
-            self._client.send(connection.fail(self._handshake.request.id, refusal))
-        self._over.set()
+            self._client.send(connection.fail(self._handshake.request.id, told))
+            self._over.set()
+        else:
+            self._stillborn = (told, error)
+            asyncio.get_running_loop().call_later(PATIENCE, self._over.set)
+
+
+def _not_initialized() -> RequestError:
+    return RequestError(INVALID_REQUEST, "Not initialized", {"reason": "initialize comes first"})
+
+
+def _line(message: Request | Notification) -> bytes:
+    """A message of a batch, by itself."""
+    params = None if message.params is UNSET else message.params
+    if isinstance(message, Notification):
+        return connection.notify(message.method, params)
+    return connection.request(message.id, message.method, params)
 
 
 def _as_error(error: Exception | None) -> RequestError:

@@ -2,7 +2,8 @@
 
 What one piece of input causes goes out in one write. An end whose peer does not read makes the
 other end stop reading, so that nothing piles up in between. An end may stop looking at its lines
-altogether: from then on bytes pass through as they are.
+altogether: from then on bytes pass through as they are, to the last one of the piece in which that
+was decided.
 """
 
 import asyncio
@@ -15,11 +16,18 @@ from twofold.runtime.transport import Transport
 OnLine: TypeAlias = Callable[[bytes | LineTooLong], None]
 OnEnd: TypeAlias = Callable[[Exception | None], None]
 
+_KEPT = "what comes is kept"
+_FULL = "the other side does not read"
+
 
 class End:
-    """A transport, and what is done with its lines. `other` is the end across the bridge."""
+    """A transport, and what is done with its lines. `other` is the end across the bridge.
 
-    def __init__(self, name: str, line_limit: int) -> None:
+    `slack` is how many bytes are still taken from a peer that has to wait: who reads nothing at
+    all from a peer does not see it leave.
+    """
+
+    def __init__(self, name: str, line_limit: int, slack: int = 0) -> None:
         self.name = name
         self.other: End = self
         self.closed = False
@@ -27,52 +35,87 @@ class End:
         self.on_end: OnEnd = lambda error: None
         self.on_bytes: Callable[[bytes], None] | None = None
         """If set, what comes is not read but given to it."""
+        self.settled = False
+        """What is done with lines does not change any more, so they may be cut all at once."""
         self._line_limit = line_limit
         self._transport: Transport | None = None
         self._lines = Lines(line_limit)
+        self._kept: list[bytes] = []
         self._out: list[bytes] = []
         self._flushing = False
         self._holders: set[str] = set()
+        self._slack = slack
+        self._left = slack
+        self._paused = False
 
     def start(self, transport: Transport) -> None:
         """Read from `transport` and write to it."""
         self._transport = transport
         self._lines = Lines(self._line_limit)
-        self.closed = False
+        self.closed = self._paused = False
+        self._out.clear()  # it was meant for someone else
+        self.other.release(_FULL)
         transport.start(_Receiver(self, transport))
-        if self._holders:
-            transport.pause_reading()
+        self._pause_if_due()
 
     # ---- what comes
 
-    def _received(self, data: bytes) -> None:
-        if self.on_bytes is not None:
-            self.on_bytes(data)
-        else:
-            self._read(self._lines.feed(data))
+    def receive(self, data: bytes) -> None:
+        """More bytes came."""
+        # what this causes is written at its end: nobody has to remind us
+        self._flushing = self.other._flushing = True
+        try:
+            if self._holders:
+                self._left -= len(data)
+                self._pause_if_due()
+            if self.on_bytes is not None:
+                self.on_bytes(data)
+            elif self.settled:
+                on_line = self.on_line
+                for line in self._lines.feed(data):
+                    on_line(line)
+            else:
+                self._read_carefully(data)
+        finally:
+            self.flush()
+            self.other.flush()
+
+    def _read_carefully(self, data: bytes) -> None:
+        """Line by line, for each may decide what becomes of the bytes behind it."""
+        start = 0
+        while start < len(data) and self.on_bytes is None:
+            end = data.find(b"\n", start) + 1 or len(data)
+            for line in self._lines.feed(data[start:end]):
+                self.on_line(line)
+            start = end
+        if self.on_bytes is not None and start < len(data):
+            self.on_bytes(data[start:])
+
+    def _ended(self, error: Exception | None) -> None:
+        if self.closed:
+            return
+        if self.on_bytes is None:
+            for line in self._lines.end():
+                self.on_line(line)
+        self.closed = True
+        self.on_end(error)
         self.flush()
         self.other.flush()
 
-    def _read(self, lines: list[bytes | LineTooLong]) -> None:
-        for index, line in enumerate(lines):
-            if self.on_bytes is not None:  # a line before this one decided that
-                rest = [each for each in lines[index:] if isinstance(each, bytes)]
-                self.on_bytes(b"".join([*(each + b"\n" for each in rest), self._lines.rest()]))
-                return
-            self.on_line(line)
-        if self.on_bytes is not None:
-            rest_of_line = self._lines.rest()
-            if rest_of_line:
-                self.on_bytes(rest_of_line)
+    # ---- keeping what comes for later
 
-    def _ended(self, error: Exception | None) -> None:
-        if not self.closed:
-            if self.on_bytes is None:
-                self._read(self._lines.end())
-            self.closed = True
-            self.on_end(error)
-            self.flush()
-            self.other.flush()
+    def keep(self) -> None:
+        """Keep the bytes that come from now on, unread."""
+        self.on_bytes = self._kept.append
+        self.hold(_KEPT)
+
+    def look(self, on_bytes: Callable[[bytes], None] | None = None) -> None:
+        """Keep nothing any more: what was kept comes now, to `on_bytes` or as lines."""
+        self.on_bytes = on_bytes
+        kept, self._kept = b"".join(self._kept), []
+        self.release(_KEPT)
+        if kept:
+            self.receive(kept)
 
     # ---- what goes out
 
@@ -95,17 +138,23 @@ class End:
     # ---- making the peer wait
 
     def hold(self, why: str) -> None:
-        """Read no more until every reason is gone."""
-        if not self._holders and self._transport is not None:
-            self._transport.pause_reading()
+        """Read little more until every reason is gone."""
+        if not self._holders:
+            self._left = self._slack
         self._holders.add(why)
+        self._pause_if_due()
 
     def release(self, why: str) -> None:
         """A reason is gone."""
-        if why in self._holders:
-            self._holders.discard(why)
-            if not self._holders and self._transport is not None and not self.closed:
-                self._transport.resume_reading()
+        self._holders.discard(why)
+        if not self._holders and self._paused and not self.closed and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _pause_if_due(self) -> None:
+        if self._holders and self._left <= 0 and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
 
     async def close(self) -> None:
         """End the stream, and what belongs to it."""
@@ -128,14 +177,16 @@ class _Receiver:
 
     def received(self, data: bytes) -> None:
         if self._current:
-            self._end._received(data)
+            self._end.receive(data)
 
     def ended(self, error: Exception | None) -> None:
         if self._current:
             self._end._ended(error)
 
     def pause_writing(self) -> None:
-        self._end.other.hold("full")
+        if self._current:
+            self._end.other.hold(_FULL)
 
     def resume_writing(self) -> None:
-        self._end.other.release("full")
+        if self._current:
+            self._end.other.release(_FULL)

@@ -2,22 +2,24 @@
 
 The client's version shows in its `initialize`, whatever number it claims. The agent is asked for
 the same; if it turns out to speak the other, it is initialized again in its own words, on the same
-process if it lets us, else on a new one. Until both are known the client's other messages wait.
+process if it lets us, else on a new one. Does no I/O. That one side can do something that the
+other version has no word for is told, but is never a reason to refuse: this is where both sides
+find out.
 """
 
-from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from twofold.bridge.translation import as_request_error
 from twofold.convert.capabilities import (
     downgrade_agent,
     downgrade_client,
     upgrade_agent,
     upgrade_client,
 )
-from twofold.convert.detect import dialect_of_initialize, dialect_of_request
-from twofold.convert.losses import Losses
+from twofold.convert.detect import dialect_of_request
+from twofold.convert.losses import Loss, Losses
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.messages import Failure, Request, Response
 from twofold.wire import codec, v1, v2
@@ -26,8 +28,8 @@ from twofold.wire.shared import Implementation
 
 Version: TypeAlias = Literal[1, 2]
 Wanted: TypeAlias = Literal["auto", 1, 2]
-Ask: TypeAlias = Callable[[bytes], None]
-"""Sends `initialize` with these params to the agent."""
+
+_SESSIONS = "agentCapabilities.sessionCapabilities"
 
 
 class Agreed(Struct):
@@ -38,6 +40,7 @@ class Agreed(Struct):
     answer: bytes
     client_capabilities: v1.ClientCapabilities
     agent_capabilities: v1.AgentCapabilities
+    losses: list[Loss]
 
 
 class Again(Struct):
@@ -47,88 +50,94 @@ class Again(Struct):
     restart: bool = False
 
 
+class _Answer(Struct):
+    """What an agent said of itself."""
+
+    speaks: Version
+    raw: bytes
+    result: dict[str, Any]
+
+
 class Handshake:
-    """From the client's `initialize` to what both sides speak. Does no I/O."""
+    """From the client's `initialize` to what both sides speak."""
 
     def __init__(
-        self,
-        request: Request,
-        client: Wanted,
-        agent: Wanted,
-        offer: v1.ClientCapabilities,
-        losses: Losses,
+        self, request: Request, client: Wanted, agent: Wanted, offer: v1.ClientCapabilities
     ) -> None:
-        self.request = request
-        self._losses = losses
-        self._offer = offer
         params = codec.parse(request.params or b"{}")
         if not isinstance(params, dict):
             raise Malformed("params", "initialize needs an object")
-        self._params = params
+        self.request = request
         self.client: Version = _version_of(params) if client == "auto" else client
+        self._params = params | {"protocolVersion": self.client}
+        self._offer = offer
         self._wanted = agent
-        self.trying: Version = self.client if agent == "auto" else agent
-        self._tried: set[Version] = set()
+        self._trying: Version = self.client if agent == "auto" else agent
+        self._tried: set[Version] = {self._trying}
+        self._told: _Answer | None = None
+        """An answer to a question in words that the agent does not know."""
+        self._losses = Losses()
         self._first_error: RequestError | None = None
-        self._in_own_words = False
         self._restarted = False
 
     def begin(self) -> bytes:
         """The params of the first `initialize` that the agent gets."""
-        self._tried.add(self.trying)
-        self._in_own_words = True
-        return self._params_in(self.trying)
+        return self._params_in(self._trying)
 
     def answered(self, answer: Response | Failure) -> Agreed | Again | RequestError:
         """The agent answered."""
         if isinstance(answer, Failure):
-            return self._other(_as_error(answer))
+            return self._refused(as_request_error(answer))
         result = codec.parse(answer.result)
-        speaks: Version = 1 if dialect_of_initialize(result) == "1" else 2
-        if speaks == self.trying and self._in_own_words:
-            return self._agreed(answer.result, result)
-        if self._wanted != "auto" and speaks != self._wanted:
-            reason = {"reason": f"the agent speaks version {speaks}, not {self._wanted}"}
-            return RequestError(INTERNAL_ERROR, "The agent speaks another version", reason)
+        told = _Answer(_speaks(result), answer.result, result)
+        if self._wanted not in ("auto", told.speaks):
+            return _another_version(told.speaks, self._wanted)
+        if told.speaks in self._tried:
+            return self._agreed(told)
         # it was asked in words that it does not know: ask in its own
-        self.trying = speaks
-        if speaks in self._tried:
-            return self._agreed(answer.result, result)
-        self._tried.add(speaks)
-        return Again(self._params_in(speaks))
+        self._told = told
+        return Again(self._other(told.speaks))
 
     def died(self, error: RequestError) -> Again | RequestError:
-        """The agent ended instead of answering: once, the other version is tried on a new one."""
-        if self._restarted:
-            return self._first_error or error
+        """The agent ended instead of answering: once, a new one is asked."""
         self._first_error = self._first_error or error
+        if self._restarted or (self._wanted != "auto" and len(self._tried) == 1):
+            return self._first_error
         self._restarted = True
-        if len(self._tried) == 1 and self._wanted == "auto":
-            self.trying = 2 if self.trying == 1 else 1
-            self._tried.add(self.trying)
-        elif len(self._tried) == 1:
-            return error
-        return Again(self._params_in(self.trying), restart=True)
+        if len(self._tried) == 1:
+            return Again(self._other(_not(self._trying)), restart=True)
+        return Again(self._params_in(self._trying), restart=True)
 
-    def _other(self, error: RequestError) -> Again | RequestError:
+    def without_restart(self) -> Agreed | RequestError:
+        """There is no new process to be had: what is known has to do."""
+        if self._told is not None:
+            return self._agreed(self._told)
+        return self._first_error or RequestError(INTERNAL_ERROR, "The agent refused both versions")
+
+    def _refused(self, error: RequestError) -> Again | RequestError:
         self._first_error = self._first_error or error
         if self._wanted != "auto":
             return error
         if len(self._tried) == 1:
-            self.trying = 2 if self.trying == 1 else 1
-            self._tried.add(self.trying)
-            return Again(self._params_in(self.trying))
-        if not self._restarted:
-            self._restarted = True
-            return Again(self._params_in(self.trying), restart=True)
-        return self._first_error
+            return Again(self._other(_not(self._trying)))
+        if self._restarted:
+            return self._first_error
+        self._restarted = True
+        return Again(self._params_in(self._trying), restart=True)
+
+    def _other(self, version: Version) -> bytes:
+        """Try another version: the params of its `initialize`."""
+        self._trying = version
+        self._tried.add(version)
+        return self._params_in(version)
 
     # ---- words
 
     def _params_in(self, version: Version) -> bytes:
         """The client's introduction, in the words of `version`."""
+        self._losses = Losses()
         if version == self.client:
-            return codec.encode(self._params | {"protocolVersion": version})
+            return codec.encode(self._params)
         if version == 1:
             read = codec.read(self._params, v2.InitializeRequest)
             lowered = downgrade_client(read, self._losses)
@@ -140,36 +149,70 @@ class Handshake:
             upgrade_client(codec.read(self._params, v1.InitializeRequest), self._losses)
         )
 
-    def _agreed(self, raw: bytes, result: Any) -> Agreed:
-        agent = self.trying
-        capabilities, agent_capabilities = v1.ClientCapabilities(), v1.AgentCapabilities()
+    def _agreed(self, told: _Answer) -> Agreed | RequestError:
+        claimed = told.result.get("protocolVersion", told.speaks)
+        if claimed != told.speaks and told.speaks == 2 and self.client == 1:
+            return _another_version(claimed, 2)
+        # some claim a version that they do not speak
+        result = told.result | {"protocolVersion": told.speaks}
+        able, agent_able = v1.ClientCapabilities(), v1.AgentCapabilities()
         if self.client == 1:
-            read = codec.read(self._params, v1.InitializeRequest)
-            capabilities = read.client_capabilities or capabilities
-        if agent == 1:
-            first: v1.InitializeResponse = codec.read(result, v1.InitializeResponse)
-            agent_capabilities = first.agent_capabilities or agent_capabilities
-        if self.client != agent:
-            raw = codec.encode(self._converted(result))
-        return Agreed(self.client, agent, raw, capabilities, agent_capabilities)
+            client: v1.InitializeRequest = codec.read(self._params, v1.InitializeRequest)
+            able = client.client_capabilities or able
+        if told.speaks == 1:
+            agent: v1.InitializeResponse = codec.read(result, v1.InitializeResponse)
+            agent_able = agent.agent_capabilities or agent_able
+        if told.speaks != self.client:
+            answer = codec.encode(self._converted(result))
+        elif told.speaks == 2 or told.result.get("protocolVersion") == 1:
+            answer = told.raw
+        else:
+            answer = codec.encode(result)
+        losses = [loss for loss in self._losses if not _made_up(loss, agent_able)]
+        return Agreed(self.client, told.speaks, answer, able, agent_able, losses)
 
     def _converted(self, result: Any) -> Any:
         if self.client == 2:
-            return upgrade_agent(codec.read(result, v1.InitializeResponse), Losses())
+            return upgrade_agent(codec.read(result, v1.InitializeResponse), self._losses)
         read = codec.read(result, v2.InitializeResponse)
         if not read.info:
             read.info = Implementation("unknown", "0")
-        return downgrade_agent(read, Losses())
+        return downgrade_agent(read, self._losses)
 
 
 def _version_of(params: dict[str, Any]) -> Version:
+    """What a client speaks: its words count, not the number that it claims."""
     if dialect_of_request(params) == "1":
         return 1
     asked = params.get("protocolVersion")
     return 2 if isinstance(asked, int) and asked >= 2 else 1
 
 
-def _as_error(failure: Failure) -> RequestError:
-    from twofold.bridge.translation import as_request_error
+def _speaks(result: Any) -> Version:
+    """What an agent speaks: its words count here, too."""
+    if isinstance(result, dict):
+        if "agentInfo" in result or "agentCapabilities" in result:
+            return 1
+        number = result.get("protocolVersion")
+        if isinstance(number, int):
+            return 2 if number >= 2 else 1
+        if "info" in result or "capabilities" in result:
+            return 2
+    raise Malformed("protocolVersion", "the agent does not say which version it speaks")
 
-    return as_request_error(failure)
+
+def _not(version: Version) -> Version:
+    return 2 if version == 1 else 1
+
+
+def _another_version(speaks: Any, wanted: Any) -> RequestError:
+    reason = {"reason": f"the agent speaks version {speaks!r}, not {wanted}"}
+    return RequestError(INTERNAL_ERROR, "The agent speaks another version", reason)
+
+
+def _made_up(loss: Loss, able: v1.AgentCapabilities) -> bool:
+    """Whether the bridge does itself what an agent of version 1 cannot."""
+    sessions = able.session_capabilities or v1.SessionCapabilities()
+    lacking = {"list": not sessions.list, "close": not sessions.close}
+    lacking["resume"] = not sessions.resume and bool(able.load_session)
+    return any(lacks and loss.path == f"{_SESSIONS}.{name}" for name, lacks in lacking.items())

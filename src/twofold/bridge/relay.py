@@ -5,15 +5,19 @@ told so instead of waiting for ever. Nothing is changed, held back or left out.
 """
 
 import re
+from typing import Literal
 
 from twofold.bridge.end import End
 from twofold.rpc import connection
+from twofold.rpc.connection import Connection
 from twofold.rpc.errors import RequestError
-from twofold.rpc.frames import Lines
 from twofold.rpc.messages import Failure, Request, RequestId, Response
 
-_METHOD = re.compile(rb'"method"\s*:')
 _LOOKED_AT = 64 * 1024 * 1024
+# The name of a method at the top of a message: it is no answer. Names inside a result do not count.
+_ASKS = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?:"id"\s*:\s*(?:\d+|"[^"\\]*")\s*,\s*)?"method"'
+)
 
 
 class Relay:
@@ -23,33 +27,54 @@ class Relay:
         self._client = client
         self._agent = agent
         self._open: dict[RequestId, None] = {}
-        self._from_client = Lines(_LOOKED_AT)
-        self._from_agent = Lines(_LOOKED_AT)
-        client.on_bytes = self.from_client
-        agent.on_bytes = self.from_agent
+        self._from_client = Connection(limit=_LOOKED_AT)
+        self._from_agent = Connection(limit=_LOOKED_AT, first=_passed_over)
+        self._whole_lines = True
+        self._died: RequestError | None = None
 
     def from_client(self, data: bytes) -> None:
         """Bytes of the client."""
         self._agent.send(data)
-        for line in self._from_client.feed(data):
-            if isinstance(line, bytes):
-                for event in connection.read_line(line):
-                    if isinstance(event, Request):
-                        self._open[event.id] = None
+        for event in self._from_client.receive(data):
+            if isinstance(event, Request):
+                self._open[event.id] = None
+        if self._died is not None:
+            self.agent_died(self._died)
 
     def from_agent(self, data: bytes) -> None:
         """Bytes of the agent; only what may be an answer is looked at."""
         self._client.send(data)
+        self._whole_lines = data.endswith(b"\n")
         if not self._open:
-            self._from_agent = Lines(_LOOKED_AT) if b"\n" in data else self._from_agent
-        for line in self._from_agent.feed(data):
-            if isinstance(line, bytes) and _METHOD.search(line, 0, 200) is None:
-                for event in connection.read_line(line):
-                    if isinstance(event, Response | Failure) and event.id is not None:
-                        self._open.pop(event.id, None)
+            data = self._last_line(data)
+        for event in self._from_agent.receive(data):
+            if isinstance(event, Response | Failure) and event.id is not None:
+                self._open.pop(event.id, None)
+
+    def _last_line(self, data: bytes) -> bytes:
+        """Nobody waits for what is complete; where the next line begins must be known."""
+        newline = data.rfind(b"\n")
+        if newline < 0:
+            return data
+        self._from_agent = Connection(limit=_LOOKED_AT, first=_passed_over)
+        return data[newline + 1 :]
 
     def agent_died(self, error: RequestError) -> None:
-        """Whoever still waits is told."""
+        """Whoever still waits, or asks from now on, is told."""
+        self._died = error
+        if self._open and not self._whole_lines:
+            self._client.send(b"\n")  # it died in the middle of a line
+            self._whole_lines = True
         for identity in self._open:
             self._client.send(connection.fail(identity, error))
         self._open.clear()
+
+    def client_left(self) -> None:
+        """The agent sees for itself that nobody speaks to it any more."""
+
+    def close(self) -> None:
+        """Nothing here runs by itself."""
+
+
+def _passed_over(line: bytes) -> Literal[True] | None:
+    return True if _ASKS.match(line) else None

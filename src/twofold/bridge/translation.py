@@ -4,21 +4,21 @@ Messages are translated as they come, one after the other and without waiting, s
 overtakes anything. Each side has its own ids: a request is asked anew on the other side, and its
 answer goes back under the id it had. Extension methods, and methods that nobody knows, pass
 unread. What cannot be converted is refused where someone waits for an answer, and reported in any
-case.
+case. Whatever goes wrong with one message, the next one is read.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, field
 
 from twofold.bridge.end import End
 from twofold.bridge.losses import LossLog
 from twofold.convert.losses import NotConvertible
 from twofold.rpc import connection
+from twofold.rpc.connection import Event, read_line
 from twofold.rpc.connection import Malformed as NoMessage
-from twofold.rpc.connection import read_line
-from twofold.rpc.errors import INTERNAL_ERROR, REQUEST_CANCELLED, RequestError
+from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
 from twofold.runtime.errors import Problem, Report
@@ -32,9 +32,11 @@ Timer: TypeAlias = Callable[[], None]
 """Call it to stop the timer."""
 Later: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 
-
 Requests: TypeAlias = Mapping[str, Callable[[Any, Request], None]]
 Notifications: TypeAlias = Mapping[str, Callable[[Any, Notification], None]]
+
+WITHDRAWN = 1000
+"""Of how many requests that were taken back it is known that an answer may still come."""
 
 
 class Asked(Struct, eq=False):
@@ -49,7 +51,8 @@ class Side(Struct, eq=False):
     """One side: its end, and what was asked there."""
 
     end: End
-    asked: dict[RequestId, Asked]
+    asked: dict[RequestId, Asked] = field(default_factory=dict)
+    withdrawn: dict[RequestId, None] = field(default_factory=dict)
     last_id: int = 0
 
     def ask(self, method: str, params: bytes | None, asker: RequestId | None, then: Then) -> int:
@@ -58,18 +61,18 @@ class Side(Struct, eq=False):
         self.end.send(connection.request(self.last_id, method, params))
         return self.last_id
 
-    def id_of(self, asker: Any) -> RequestId | None:
+    def id_of(self, asker: RequestId) -> RequestId | None:
         """The id here of a request that the other side calls `asker`."""
         return next((mine for mine, asked in self.asked.items() if asked.asker == asker), None)
 
-
-class Translator(Protocol):
-    """A direction of translating."""
-
-    def from_client(self, line: bytes | LineTooLong) -> None: ...
-    def from_agent(self, line: bytes | LineTooLong) -> None: ...
-    def agent_died(self, error: RequestError) -> None: ...
-    def close(self) -> None: ...
+    def forget(self, identity: RequestId) -> bool:
+        """Wait for an answer no more, though one may come; false if nobody did."""
+        if self.asked.pop(identity, None) is None:
+            return False
+        self.withdrawn[identity] = None
+        if len(self.withdrawn) > WITHDRAWN:
+            del self.withdrawn[next(iter(self.withdrawn))]
+        return True
 
 
 class Translation:
@@ -81,11 +84,14 @@ class Translation:
     on_agent_notification: ClassVar[Notifications]
 
     def __init__(self, client: End, agent: End, log: LossLog, report: Report, later: Later) -> None:
-        self.client = Side(client, {})
-        self.agent = Side(agent, {})
+        self.client = Side(client)
+        self.agent = Side(agent)
         self.log = log
         self.report = report
         self.later = later
+        self.introduction = b"{}"
+        """What a client that initializes once more is answered."""
+        self._died: RequestError | None = None
 
     # ---- what comes
 
@@ -98,10 +104,7 @@ class Translation:
         self._from(line, self.agent, self.client)
 
     def _from(self, line: bytes | LineTooLong, here: Side, there: Side) -> None:
-        if isinstance(line, LineTooLong):
-            self.report(Problem("noise", f"{here.end.name}: {line}"))
-            return
-        for event in read_line(line):
+        for event in events_of(line):
             if isinstance(event, NoMessage):
                 self._noise(event, here)
             elif isinstance(event, Request):
@@ -119,21 +122,19 @@ class Translation:
 
     def _requested(self, request: Request, here: Side, there: Side) -> None:
         of_client = here is self.client
-        handle = (self.on_client_request if of_client else self.on_agent_request).get(
-            request.method
-        )
+        table = self.on_client_request if of_client else self.on_agent_request
+        handle = table.get(request.method)
         try:
+            if of_client and self._died is not None:
+                raise self._died
             if handle is not None:
                 handle(self, request)
+            elif of_client and request.method == "initialize":
+                here.end.send(connection.respond(request.id, self.introduction))
             else:
                 self.pass_on(request, here, there)
-        except Malformed as error:
-            self.fail(here, request.id, RequestError.invalid_params(str(error)))
-        except RequestError as error:
-            self.fail(here, request.id, error)
-        except NotConvertible as refusal:
-            self.log.refuse(request.method, refusal)
-            self.fail(here, request.id, _refused(refusal))
+        except Exception as error:
+            self.fail(here, request.id, self._as_refusal(request.method, error))
         finally:
             self.log.flush(request.method)
 
@@ -149,31 +150,59 @@ class Translation:
             else:
                 params = None if notification.params is UNSET else notification.params
                 there.end.send(connection.notify(notification.method, params))
-        except Malformed as error:
-            text = f"The {here.end.name} sent a {notification.method} that is none: {error}"
-            self.report(Problem("update", text))
-        except NotConvertible as refusal:
-            self.log.refuse(notification.method, refusal)
+        except Exception as error:
+            self.not_passed_on(notification.method, here, error)
         finally:
             self.log.flush(notification.method)
 
     def _answered(self, answer: Outcome, here: Side) -> None:
+        if answer.id is not None and answer.id in here.withdrawn:
+            del here.withdrawn[answer.id]
+            return
         asked = here.asked.pop(answer.id, None) if answer.id is not None else None
         if asked is None:
             text = f"The {here.end.name} answered a request that nobody waits for: {answer.id!r}"
             self.report(Problem("answer", text))
             return
+        self._deliver(asked, answer, here)
+
+    def _deliver(self, asked: Asked, answer: Outcome, here: Side) -> None:
         try:
             asked.then(answer)
-        except (Malformed, NotConvertible) as error:
-            if isinstance(error, NotConvertible):
-                self.log.refuse("an answer", error)
+        except Exception as error:
+            self.not_passed_on("an answer", here, error)
             if asked.asker is not None:
                 other = self.agent if here is self.client else self.client
-                reason = {"reason": f"the answer could not be passed on: {error}"}
-                self.fail(other, asked.asker, RequestError(INTERNAL_ERROR, "Bad answer", reason))
+                self.fail(other, asked.asker, _bad_answer(error))
         finally:
             self.log.flush("an answer")
+
+    # ---- what goes wrong
+
+    def _as_refusal(self, method: str, error: Exception) -> RequestError:
+        if isinstance(error, RequestError):
+            return error
+        if isinstance(error, Malformed):
+            return RequestError.invalid_params(str(error))
+        if isinstance(error, NotConvertible):
+            self.log.refuse(method, error)
+            return _refused(error)
+        self._broke(method, error)
+        return RequestError(INTERNAL_ERROR, "Internal error")
+
+    def not_passed_on(self, what: str, here: Side, error: Exception) -> None:
+        """Something that needs no answer could not be translated."""
+        if isinstance(error, NotConvertible):
+            self.log.refuse(what, error)
+        elif isinstance(error, Malformed):
+            text = f"The {here.end.name} sent {_a(what)} that is none: {error}"
+            self.report(Problem("update", text))
+        else:
+            self._broke(what, error)
+
+    def _broke(self, what: str, error: Exception) -> None:
+        text = f"{what} could not be translated: {type(error).__name__}: {error}"
+        self.report(Problem("handler", text, error=error))
 
     # ---- passing on
 
@@ -203,7 +232,7 @@ class Translation:
 
     def fail(self, to: Side, identity: RequestId, error: RequestError) -> None:
         """Answer a request with an error."""
-        to.end.send(connection.fail(identity, error))
+        to.end.send(connection.fail(identity, error, codec.encode))
 
     def notify(self, to: Side, method: str, params: Any) -> None:
         """Tell something."""
@@ -212,7 +241,7 @@ class Translation:
     def _withdrawn(self, notification: Notification, here: Side, there: Side) -> None:
         """Someone does not want an answer any more: the id is another on the other side."""
         params = codec.decode(notification.params or b"{}", CancelRequestNotification)
-        if self.withdraw(here, params.request_id):
+        if params.request_id is None or self.withdraw(here, params.request_id):
             return
         identity = there.id_of(params.request_id)
         if identity is not None:
@@ -224,19 +253,30 @@ class Translation:
 
     def take_back(self, there: Side, identity: RequestId) -> None:
         """Stop waiting for an answer, and say so."""
-        if there.asked.pop(identity, None) is not None:
+        if there.forget(identity):
             self.notify(there, "$/cancel_request", CancelRequestNotification(identity))
 
     # ---- the end
 
     def agent_died(self, error: RequestError) -> None:
-        """The agent is gone: whoever waits for it is told so, and what it asked is taken back."""
-        asked, self.agent.asked = self.agent.asked, {}
-        for each in asked.values():
-            failure = Failure(None, codec.encode(_as_json(error)))
-            each.then(failure)
+        """The agent is gone: whoever waits for it, or asks from now on, is told so.
+
+        What the agent asked is taken back first: then there is an end to it.
+        """
+        self._died = error
         for identity in list(self.client.asked):
             self.take_back(self.client, identity)
+        self._fail_all(self.agent, error)
+
+    def client_left(self) -> None:
+        """The client is gone: what the agent asked it gets an answer."""
+        self._fail_all(self.client, RequestError(INTERNAL_ERROR, "The client is gone"))
+
+    def _fail_all(self, side: Side, error: RequestError) -> None:
+        asked, side.asked = side.asked, {}
+        failure = Failure(None, codec.encode(_as_json(error)))
+        for each in asked.values():
+            self._deliver(each, failure, side)
 
     def close(self) -> None:
         """Stop every timer."""
@@ -257,9 +297,15 @@ def as_request_error(failure: Failure) -> RequestError:
     return RequestError(error.code, error.message, error.data)
 
 
-def was_cancelled(failure: Failure) -> bool:
-    """Whether a request failed because it was withdrawn."""
-    return as_request_error(failure).code == REQUEST_CANCELLED
+def events_of(line: bytes | LineTooLong) -> list[Event]:
+    """What a line says; one that is too long may still name a request."""
+    if isinstance(line, LineTooLong):
+        return connection._unreadable(str(line), line.head, line.tail)
+    return read_line(line)
+
+
+def _a(what: str) -> str:
+    return what if what.startswith("an ") else f"a {what}"
 
 
 def _as_json(error: RequestError) -> dict[str, Any]:
@@ -267,6 +313,13 @@ def _as_json(error: RequestError) -> dict[str, Any]:
     if error.data is not UNSET:
         value["data"] = error.data
     return value
+
+
+def _bad_answer(error: Exception) -> RequestError:
+    if not isinstance(error, Malformed | NotConvertible):
+        return RequestError(INTERNAL_ERROR, "Internal error")
+    reason = {"reason": f"the answer could not be passed on: {error}"}
+    return RequestError(INTERNAL_ERROR, "Bad answer", reason)
 
 
 def _refused(refusal: NotConvertible) -> RequestError:

@@ -1,34 +1,33 @@
-"""A client of version 2 and an agent of version 1: everything but the turns.
+"""A client of version 2 and an agent of version 1: everything but turns and questions.
 
 What version 2 takes for granted and the agent lacks is made up for: a list of the sessions of this
 bridge, a resume by a load whose replay is kept from the client, a close that only forgets.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
 from twofold.bridge.end import End
 from twofold.bridge.losses import LossLog
-from twofold.bridge.translation import (
-    Asked,
-    Later,
-    Notifications,
-    Outcome,
-    Requests,
-    read_result,
-)
-from twofold.bridge.up_turns import UpSession, UpTurns
+from twofold.bridge.translation import Later, Notifications, Outcome, Requests, read_result
+from twofold.bridge.up_questions import UpQuestions
+from twofold.bridge.up_session import UpSession
+from twofold.convert.carry import carried, recast
 from twofold.convert.losses import Losses
 from twofold.convert.setup import downgrade_params, upgrade_result
 from twofold.rpc.errors import METHOD_NOT_FOUND, RequestError
 from twofold.rpc.messages import Failure, Request
 from twofold.runtime.errors import Report
 from twofold.wire import codec, v1, v2
+from twofold.wire.base import UNSET
+
+if TYPE_CHECKING:
+    from twofold.bridge.offers import Offers
 
 
-class Up(UpTurns):
+class Up(UpQuestions):
     """Translates for a client of version 2; `able` is what the agent of version 1 can do."""
 
     def __init__(
@@ -41,24 +40,47 @@ class Up(UpTurns):
         able: v1.AgentCapabilities,
         *,
         own_terminals: bool = False,
-        answer_offered: Callable[["Up", Request], None] | None = None,
+        offers: "Offers | None" = None,
     ) -> None:
         super().__init__(client, agent, log, report, later, own_terminals=own_terminals)
         self._load = bool(able.load_session)
         self._able = able.session_capabilities or v1.SessionCapabilities()
-        self._answer_offered = answer_offered
+        self._offers = offers
 
-    # ---- requests of the client
+    # ---- asking the agent
 
     def _simple(self, request: Request) -> None:
         """A request that the other version has too, with or without another name."""
         name, params = self._lowered(request)
-        self._ask(request, name, params, lambda result: upgrade_result(name, result, self.losses))
+        self._ask(request, name, params, lambda result: result)
 
-    def _ask(self, request: Request, name: str, params: Any, convert: Callable[[Any], Any]) -> None:
-        """Ask the agent, and give the result back converted."""
+    def _ask(
+        self,
+        request: Request,
+        name: str,
+        params: Any,
+        look: Callable[[Any], Any],
+        answered: Callable[[Outcome], None] = lambda answer: None,
+    ) -> None:
+        """Ask the agent, `look` at the result, and give it back converted."""
+
+        def convert(result: Any) -> Any:
+            return upgrade_result(name, look(result), self.losses)
+
+        self._ask_for(request, name, params, convert, answered)
+
+    def _ask_for(
+        self,
+        request: Request,
+        name: str,
+        params: Any,
+        convert: Callable[[Any], Any],
+        answered: Callable[[Outcome], None] = lambda answer: None,
+    ) -> None:
+        """Ask the agent; `answered` hears of any answer, and `convert` makes one of a result."""
 
         def then(answer: Outcome) -> None:
+            answered(answer)
             if isinstance(answer, Failure):
                 self.give_back(self.client, request.id, answer)
             else:
@@ -71,59 +93,57 @@ class Up(UpTurns):
         params = codec.decode(request.params or b"{}", v2.METHODS[request.method].params)
         return downgrade_params(request.method, params, self.losses)
 
+    # ---- sessions begin
+
     def _new(self, request: Request) -> None:
         name, params = self._lowered(request)
 
-        def made(result: v1.NewSessionResponse) -> Any:
+        def made(result: v1.NewSessionResponse) -> v1.NewSessionResponse:
             session = self.session(result.session_id)
             session.roots = _roots(params)
             # what is lost of options is reported once, where the result is converted
             session.upgrader.setup(result, Losses())
-            return upgrade_result(name, result, self.losses)
+            return result
 
         self._ask(request, name, params, made)
 
     def _resume(self, request: Request) -> None:
-        name, params = self._lowered(request)
-        replay = isinstance(params, v1.LoadSessionRequest)
-        silent = False
-        if not replay and not self._able.resume:
-            if not self._load:
-                raise RequestError(METHOD_NOT_FOUND, "The agent cannot resume sessions")
-            # version 1 has only load: what it replays was not asked for
-            name, silent = "session/load", True
-            params = v1.LoadSessionRequest(
-                params.session_id,
-                params.cwd,
-                params.mcp_servers or [],
-                params.additional_directories,
-            )
-        elif replay and not self._load:
-            raise RequestError(METHOD_NOT_FOUND, "The agent cannot load sessions")
+        name, params, unwanted = self._resuming(request)
         session = self.session(params.session_id)
-        session.roots, session.silent = _roots(params), silent
-        if not silent:
-            session.upgrader = session.upgrader.replayed()
+        before, session.roots = session.upgrader, _roots(params)
+        session.muted, session.replayed = "replay" if unwanted else "", False
+        if name == "session/load" and not unwanted:
+            session.upgrader = before.replayed()
 
-        def resumed(result: v1.SessionSetup) -> Any:
+        def answered(answer: Outcome) -> None:
+            if isinstance(answer, Failure):
+                session.muted, session.upgrader = "", before
+            elif session.muted == "replay":
+                session.muted = "" if session.replayed else "late replay"
+
+        def resumed(result: v1.SessionSetup) -> v1.SessionSetup:
             session.upgrader.setup(result, Losses())
-            if session.turn is None:
-                self.tell(session, v2.StateUpdate("idle"))
-            return upgrade_result(name, result, self.losses)
+            self.tell(session, _state(session))
+            return result
 
-        self._ask(request, name, params, resumed)
-        self._after(lambda: _hear(session))
+        self._ask(request, name, params, resumed, answered)
 
-    def _after(self, then: Callable[[], None]) -> None:
-        """Do something when the last request was answered, however it was."""
-        asked = self.agent.asked[self.agent.last_id]
-        first = asked.then
+    def _resuming(self, request: Request) -> tuple[str, Any, bool]:
+        """What to ask the agent, and whether it will replay what was not asked for."""
+        name, params = self._lowered(request)
+        if name == "session/load":
+            if not self._load:
+                raise RequestError(METHOD_NOT_FOUND, "The agent cannot load sessions")
+            return name, params, False
+        if self._able.resume:
+            return name, params, False
+        if not self._load:
+            raise RequestError(METHOD_NOT_FOUND, "The agent cannot resume sessions")
+        servers = params.mcp_servers or []
+        load = recast(params, v1.LoadSessionRequest, self.losses, mcp_servers=servers)
+        return "session/load", load, True
 
-        def both(answer: Outcome) -> None:
-            then()
-            first(answer)
-
-        self.agent.asked[self.agent.last_id] = Asked(asked.asker, both)
+    # ---- sessions are listed, and end
 
     def _list(self, request: Request) -> None:
         if self._able.list:
@@ -131,58 +151,101 @@ class Up(UpTurns):
             return
         params = codec.decode(request.params or b"{}", v2.ListSessionsRequest)
         infos = [
-            v2.SessionInfo(session.session_id, session.roots[0])
+            v2.SessionInfo(session.session_id, session.roots[0], session.roots[1:] or UNSET)
             for session in self.sessions.values()
-            if session.roots and (not params.cwd or params.cwd == session.roots[0])
+            if session.roots
+            and session.muted != "closed"
+            and params.cwd in (UNSET, None, session.roots[0])
         ]
         self.respond(self.client, request.id, v2.ListSessionsResponse(infos))
 
-    def _close_session(self, request: Request) -> None:
+    def _close(self, request: Request) -> None:
         params = codec.decode(request.params or b"{}", v2.SessionParams)
-        session = self.session(params.session_id)
-        self.cancel_turn(session)
+        session = self.sessions.get(params.session_id)
+        if session is not None:
+            self.cancel(session, v2.SessionParams(params.session_id))
         if self._able.close:
-            self._simple(request)
-            self._after(lambda: self.forget(session))
+            self._end_session(request)
         else:
+            if session is not None:
+                self.closed(session)
             self.respond(self.client, request.id, v2.Empty())
-            self.forget(session)
 
     def _delete(self, request: Request) -> None:
         if not self._able.delete:
             raise RequestError.method_not_found(request.method)
-        self._simple(request)
+        self._end_session(request)
+
+    def _end_session(self, request: Request) -> None:
+        name, params = self._lowered(request)
+
+        def ended(result: Any) -> Any:
+            session = self.sessions.get(params.session_id)
+            if session is not None:
+                self.closed(session)
+            return result
+
+        self._ask(request, name, params, ended)
+
+    def closed(self, session: UpSession) -> None:
+        """What the bridge runs for a session ends with it."""
+        super().closed(session)
+        if self._offers is not None:
+            self._offers.forget(session.session_id)
+
+    # ---- options
 
     def _set_option(self, request: Request) -> None:
         params = codec.decode(request.params or b"{}", v2.SetSessionConfigOptionRequest)
         session = self.session(params.session_id)
-        upgrader = session.upgrader
-        if upgrader.is_made_mode(params.config_id):
-            mode = str(params.value)
-
-            def chosen(result: Any) -> Any:
-                upgrader.mode_chosen(mode)
-                return v2.SetSessionConfigOptionResponse(upgrader.config_options)
-
-            asked = v1.SetSessionModeRequest(params.session_id, mode)
-            self._ask(request, "session/set_mode", asked, chosen)
+        if session.upgrader.is_made_mode(params.config_id):
+            self._set_mode(request, session, params)
             return
         name, lowered = downgrade_params(request.method, params, self.losses)
 
-        def set_(result: v1.SetSessionConfigOptionResponse) -> Any:
+        def chosen(result: v1.SetSessionConfigOptionResponse) -> Any:
             converted = upgrade_result(name, result, self.losses)
-            return replace(converted, config_options=upgrader.options_set(converted))
+            options = session.upgrader.options_set(converted)
+            return replace(converted, config_options=options)
 
-        self._ask(request, name, lowered, set_)
+        self._ask_for(request, name, lowered, chosen)
+
+    def _set_mode(
+        self, request: Request, session: UpSession, params: v2.SetSessionConfigOptionRequest
+    ) -> None:
+        """The modes of version 1 have a request of their own."""
+        mode = params.value
+        if not isinstance(mode, str):
+            raise RequestError.invalid_params("a mode is chosen by its id, which is a string")
+        beside = carried(params, v1.SetSessionModeRequest, self.losses, "")
+        asked = v1.SetSessionModeRequest(params.session_id, mode, **beside)
+
+        def chosen(result: v1.Empty) -> Any:
+            session.upgrader.mode_chosen(mode)
+            shape = v2.SetSessionConfigOptionResponse
+            return shape(session.upgrader.config_options, **carried(result, shape, self.losses, ""))
+
+        self._ask_for(request, "session/set_mode", asked, chosen)
+
+    # ---- what only one side has
 
     def _cannot(self, request: Request) -> None:
         raise RequestError.method_not_found(request.method)
 
+    def _cancel_terminal(self, request: Request) -> None:
+        """Only the bridge's own terminals can be cancelled."""
+        if self._offers is None:
+            raise RequestError.method_not_found(request.method)
+        params = codec.decode(request.params or b"{}", v2.CancelTerminalRequest)
+        if not self._offers.cancel(params.session_id, params.terminal_id):
+            raise RequestError.invalid_params("the bridge runs no such terminal")
+        self.respond(self.client, request.id, v2.Empty())
+
     def _offered(self, request: Request) -> None:
         """Files and terminals: only if the bridge offers them."""
-        if self._answer_offered is None:
+        if self._offers is None:
             raise RequestError.method_not_found(request.method)
-        self._answer_offered(self, request)
+        self._offers.answer(self, request)
 
     on_client_request: ClassVar[Requests] = {
         "auth/login": _simple,
@@ -190,17 +253,17 @@ class Up(UpTurns):
         "session/new": _new,
         "session/resume": _resume,
         "session/list": _list,
-        "session/close": _close_session,
+        "session/close": _close,
         "session/delete": _delete,
         "session/set_config_option": _set_option,
-        "session/prompt": UpTurns.prompt,
+        "session/prompt": UpQuestions.prompt,
         "tool_call/cancel": _cannot,
-        "terminal/cancel": _cannot,
+        "terminal/cancel": _cancel_terminal,
     }
-    on_client_notification: ClassVar[Notifications] = {"session/cancel": UpTurns.cancelled}
+    on_client_notification: ClassVar[Notifications] = {"session/cancel": UpQuestions.cancelled}
     on_agent_request: ClassVar[Requests] = {
-        "session/request_permission": UpTurns.permission,
-        "elicitation/create": UpTurns.elicit,
+        "session/request_permission": UpQuestions.permission,
+        "elicitation/create": UpQuestions.elicit,
         "fs/read_text_file": _offered,
         "fs/write_text_file": _offered,
         "terminal/create": _offered,
@@ -209,12 +272,16 @@ class Up(UpTurns):
         "terminal/kill": _offered,
         "terminal/release": _offered,
     }
-    on_agent_notification: ClassVar[Notifications] = {"session/update": UpTurns.updated}
+    on_agent_notification: ClassVar[Notifications] = {"session/update": UpQuestions.updated}
 
 
 def _roots(params: Any) -> list[str]:
     return [params.cwd, *(params.additional_directories or [])]
 
 
-def _hear(session: UpSession) -> None:
-    session.silent = False
+def _state(session: UpSession) -> v2.StateUpdate:
+    """What a session is doing, as far as its client knows."""
+    turn = session.turn
+    if turn is None or turn.over or not turn.acknowledged:
+        return v2.StateUpdate("idle")
+    return v2.StateUpdate("requires_action" if session.asked_in(turn) else "running")

@@ -1,45 +1,82 @@
 """`twofold bridge`: an agent of either version for a client of either version.
 
 The bridge is itself an agent on standard input and output. What it has to say to people goes to
-standard error, beside what the agent itself says there.
+standard error, beside what the agent itself says there. Nothing waits for whoever should read that.
 """
 
 import asyncio
+import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeAlias, cast
 
 import click
 
 from twofold.bridge import Bridge, LossLog
-from twofold.bridge.bridge import Offered
+from twofold.bridge.bridge import Offered, Open
 from twofold.bridge.handshake import Wanted
+from twofold.bridge.losses import Told
+from twofold.cli.stderr import Stderr
 from twofold.errors import LocalError
 from twofold.runtime.errors import Problem
-from twofold.runtime.process import Process, ProcessEnded
+from twofold.runtime.process import CommandNotStarted, Process, ProcessEnded
 from twofold.runtime.stdio import Stdio
 from twofold.text.safe import one_line
 from twofold.wire import codec
 
+Say: TypeAlias = Callable[[str], None]
+
+FAILED = 1
 NOT_STARTED = 127
 SIGNALLED = 128
 
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _VERSION = click.Choice(["auto", "1", "2"])
+_OFFERS = ("fs", "terminal")
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--client", default="auto", type=_VERSION, help="The version of the client.")
-@click.option("--agent", default="auto", type=_VERSION, help="The version of the agent.")
+def _offered(context: click.Context, option: click.Parameter, text: str) -> frozenset[Offered]:
+    words = {word.strip() for word in text.split(",") if word.strip()}
+    unknown = sorted(words.difference(_OFFERS))
+    if unknown:
+        raise click.BadParameter(f"{', '.join(unknown)} cannot be offered; fs and terminal can.")
+    return cast("frozenset[Offered]", frozenset(words))
+
+
+def _wanted(context: click.Context, option: click.Parameter, version: str) -> Wanted:
+    return cast("Wanted", version if version == "auto" else int(version))
+
+
+# what follows the command is the command's, also what looks like an option of ours
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--client", default="auto", type=_VERSION, callback=_wanted, help="The version of the client."
+)
+@click.option(
+    "--agent", default="auto", type=_VERSION, callback=_wanted, help="The version of the agent."
+)
 @click.option("--strict", is_flag=True, help="Pass nothing on that would lose something.")
-@click.option("--losses", type=click.Path(path_type=Path), help="Write every loss to this file.")
+@click.option(
+    "--losses",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write every loss to this file.",
+)
 @click.option(
     "--offer",
     default="",
+    callback=_offered,
     help="What to offer to an agent of version 1: fs, terminal, or both with a comma.",
 )
 @click.argument("command", nargs=-1, required=True)
 def bridge(
-    client: str, agent: str, strict: bool, losses: Path | None, offer: str, command: tuple[str, ...]
+    client: Wanted,
+    agent: Wanted,
+    strict: bool,
+    losses: Path | None,
+    offer: frozenset[Offered],
+    command: tuple[str, ...],
 ) -> None:
     """Be an agent on standard input and output, with COMMAND as the agent behind.
 
@@ -47,98 +84,109 @@ def bridge(
     passes through; if not, it is translated, and what is lost is told on standard error, each
     kind once. Ends with the agent's exit status.
     """
-    sys.exit(asyncio.run(_run(client, agent, strict, losses, _offered(offer), list(command))))
+    sides: dict[str, Any] = {"client_version": client, "agent_version": agent, "offer": offer}
+    with _opened(losses) as file:
+        sys.exit(asyncio.run(_run(command, strict, file, sides)))
+
+
+@contextmanager
+def _opened(losses: Path | None) -> Iterator[IO[bytes] | None]:
+    if losses is None:
+        yield None
+        return
+    try:
+        file = losses.open("ab", buffering=0)
+    except OSError as error:
+        reason = f"{losses} cannot be written: {error.strerror}."
+        raise click.BadParameter(reason, param_hint="'--losses'") from None
+    with file:
+        yield file
 
 
 async def _run(
-    client: str,
-    agent: str,
-    strict: bool,
-    losses: Path | None,
-    offer: frozenset[Offered],
-    command: list[str],
+    command: tuple[str, ...], strict: bool, file: IO[bytes] | None, sides: dict[str, Any]
 ) -> int:
-    file = losses.open("ab") if losses is not None else None
-    try:
-        return await _bridge(_wanted(client), _wanted(agent), strict, file, offer, command)
-    except LocalError as error:
-        _say(str(error))
-        return NOT_STARTED
-    finally:
-        if file is not None:
-            file.close()
+    async with Stderr() as stderr:
+
+        def say(text: str) -> None:
+            stderr.write(f"twofold bridge: {one_line(text)}\n".encode(errors="replace"))
+
+        async def start() -> Process:
+            return await Process.spawn(command, on_stderr=stderr.write)
+
+        with _signals() as came:
+            try:
+                losses = LossLog(strict=strict, first=_teller(say), every=_recorder(file))
+                return await _bridge(start, losses, say, sides)
+            except CommandNotStarted as error:
+                say(str(error))
+                return NOT_STARTED
+            except LocalError as error:
+                say(str(error))
+                return FAILED
+            except asyncio.CancelledError:
+                if not came:
+                    raise
+                return SIGNALLED + came[0]
 
 
-async def _bridge(
-    client: Wanted,
-    agent: Wanted,
-    strict: bool,
-    file: IO[bytes] | None,
-    offer: frozenset[Offered],
-    command: list[str],
-) -> int:
-    async def start() -> Process:
-        return await Process.spawn(command, on_stderr=_pass_on)
+async def _bridge(start: Open, losses: LossLog, say: Say, sides: dict[str, Any]) -> int:
+    def problem(problem: Problem) -> None:
+        say(str(problem))
 
-    def every(what: str, path: str, reason: str) -> None:
-        if file is not None:
-            file.write(codec.encode({"message": what, "path": path, "reason": reason}) + b"\n")
-            file.flush()
-
-    log = LossLog(strict=strict, first=_tell_loss, every=every)
-    bridge = Bridge(
-        await Stdio.open(),
-        start,
-        client_version=client,
-        agent_version=agent,
-        offer=offer,
-        losses=log,
-        on_problem=_tell_problem,
-    )
+    bridge = Bridge(await Stdio.open(), start, losses=losses, on_problem=problem, **sides)
     await bridge.run()
     return _status(bridge.agent_error)
 
 
 def _status(error: Exception | None) -> int:
+    """The agent's exit status, as a shell has it."""
+    if error is None:
+        return 0
     if not isinstance(error, ProcessEnded):
-        return 0 if error is None else 1
-    return SIGNALLED if error.exit_code is None else error.exit_code
+        return FAILED
+    if error.signal is not None:
+        numbers = {each.name: each.value for each in signal.Signals}
+        return SIGNALLED + numbers.get(error.signal, 0)
+    return FAILED if error.exit_code is None else error.exit_code
 
 
-def _wanted(version: str) -> Wanted:
-    return cast("Wanted", version if version == "auto" else int(version))
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Whoever wants this process to end wants the agent to end, too: the task is cancelled."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    came: list[int] = []
 
+    def end(number: int) -> None:
+        came.append(number)
+        if task is not None:
+            task.cancel()
 
-def _offered(text: str) -> frozenset[Offered]:
-    words = {word.strip() for word in text.split(",") if word.strip()}
-    unknown = words - {"fs", "terminal"}
-    if unknown:
-        raise click.BadParameter(
-            f"{', '.join(sorted(unknown))} cannot be offered; fs and terminal can.",
-            param_hint="--offer",
-        )
-    return cast("frozenset[Offered]", frozenset(words))
-
-
-def _tell_loss(what: str, path: str, reason: str) -> None:
-    _say(f"lost: {what}: {path}: {reason}" if path else f"lost: {what}: {reason}")
-
-
-def _tell_problem(problem: Problem) -> None:
-    _say(str(problem))
-
-
-def _pass_on(data: bytes) -> None:
-    _write(data)
-
-
-def _say(text: str) -> None:
-    _write(f"twofold bridge: {one_line(text)}\n".encode())
-
-
-def _write(data: Any) -> None:
+    numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    with suppress(NotImplementedError):  # Windows
+        for number in heard:
+            loop.add_signal_handler(number, end, number)
     try:
-        sys.stderr.buffer.write(data)
-        sys.stderr.buffer.flush()
-    except (OSError, ValueError):
-        pass  # nobody listens
+        yield came
+    finally:
+        with suppress(NotImplementedError):
+            for number in heard:
+                loop.remove_signal_handler(number)
+
+
+def _teller(say: Say) -> Told:
+    def tell(what: str, path: str, reason: str) -> None:
+        say(f"lost: {what}: {path}: {reason}" if path else f"lost: {what}: {reason}")
+
+    return tell
+
+
+def _recorder(file: IO[bytes] | None) -> Told | None:
+    if file is None:
+        return None
+
+    def record(what: str, path: str, reason: str) -> None:
+        file.write(codec.encode({"message": what, "path": path, "reason": reason}) + b"\n")
+
+    return record

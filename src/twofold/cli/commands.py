@@ -12,6 +12,8 @@ import click
 from rich.console import Console
 
 from twofold import __version__
+from twofold.cli.agent import agent
+from twofold.cli.bridge import bridge
 from twofold.convert.conversation import Conversation, Out, Target
 from twofold.convert.detect import Dialect
 from twofold.convert.losses import Losses, NotConvertible
@@ -40,6 +42,10 @@ FROM = click.option(
 @click.version_option(__version__, prog_name="twofold")
 def commands() -> None:
     """One ACP session, whichever version each side speaks."""
+
+
+commands.add_command(agent)
+commands.add_command(bridge)
 
 
 @commands.command()

@@ -21,9 +21,9 @@ from twofold.convert.downgrade import (
     report_clear,
     representable_content,
 )
-from twofold.convert.losses import Losses
+from twofold.convert.losses import Losses, NotConvertible
 from twofold.convert.permission import Shown, asked_about, downgrade_permission
-from twofold.convert.sent import Sent
+from twofold.convert.sent import Sent, is_plain
 from twofold.convert.upgrade import PLAN_ID
 from twofold.text.terminal import TerminalText
 from twofold.wire import codec, v1, v2
@@ -116,6 +116,7 @@ class Downgrader:
         self._compactions = compactions
         self._terminal_limit = terminal_limit
         self._sent: dict[tuple[type[v1.ContentChunk], str], Sent] = {}
+        self._growing = Sent("")  # the one that the last chunk belonged to
         self._calls: dict[str, _Call] = {}
         self._terminals: dict[str, _Terminal] = {}
         self._referring: dict[str, set[str]] = {}  # terminal → tool calls
@@ -128,8 +129,18 @@ class Downgrader:
     def update(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
         """The updates of version 1 that say what `update` says, as far as it can be said."""
         if self.gathered and not isinstance(update, v2.TerminalUpdate | v2.TerminalOutputChunk):
-            return [*self.flush(), *self._update(update)]
+            return self._after_terminals(update)
+        if isinstance(update, v2.ContentChunk):  # first, for there are thousands of them
+            return [self._chunk(update)]
         return self._update(update)
+
+    def _after_terminals(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
+        gathered, told = self.gathered, self.flush()
+        try:
+            return [*told, *self._update(update)]
+        except NotConvertible:
+            self.gathered = gathered  # nothing was told
+            raise
 
     def flush(self) -> list[v1.SessionUpdate]:
         """What terminals printed since it was last told."""
@@ -142,7 +153,7 @@ class Downgrader:
     def _update(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
         match update:
             case v2.ContentChunk():
-                return self._chunk(update)
+                return [self._chunk(update)]
             case v2.MessagePatch():
                 return self._message(update)
             case v2.ToolCallUpdate():
@@ -167,15 +178,28 @@ class Downgrader:
         sent = self._sent.get((shape, message_id))
         if sent is None:
             sent = self._sent[shape, message_id] = Sent(message_id)
+        if sent is not self._growing:
+            self._growing.digest()  # one message at a time has text in memory
+            self._growing = sent
         return sent
 
-    def _chunk(self, update: v2.ContentChunk) -> list[v1.SessionUpdate]:
+    def _chunk(self, update: v2.ContentChunk) -> Any:
+        shape = CHUNKS_OF_V1[type(update)]
+        sent = self._shown(shape, update.message_id)
+        content = update.content
+        if (
+            is_plain(content)
+            and update.message_id
+            and update.meta is UNSET
+            and update.unknown is UNSET
+        ):
+            sent.add_text(content.text)
+            return shape(content, sent.message_id)
         chunk = downgrade_chunk(update, self.losses)
-        sent = self._shown(CHUNKS_OF_V1[type(update)], update.message_id)
-        sent.add(update.content)
+        sent.add(content)
         if sent.message_id != update.message_id:  # it was corrected
             chunk = replace(chunk, message_id=sent.message_id)
-        return [chunk]
+        return chunk
 
     def _message(self, update: v2.MessagePatch) -> list[v1.SessionUpdate]:
         shape = WHOLE[type(update)]

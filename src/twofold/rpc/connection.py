@@ -67,7 +67,7 @@ class Connection:
                         continue
                 yield from read_line(line)
             else:
-                yield from _unreadable(str(line), line.head)
+                yield from _unreadable(str(line), line.head, line.tail)
 
 
 # ---- reading ---------------------------------------------------------------------------------
@@ -111,9 +111,11 @@ def _entry(entry: bytes) -> list[Event]:
 def _event(envelope: _Envelope, line: bytes) -> Event:
     if envelope.jsonrpc != "2.0":  # a log in JSON may have an id and a method, too
         return Malformed('JSON that is not JSON-RPC 2.0 (no "jsonrpc": "2.0")', line[:_SHOWN])
-    identity, method = envelope.id, envelope.method
+    identity, method = _as_id(envelope.id), envelope.method
     if isinstance(method, str):
         params = UNSET if envelope.params is UNSET else bytes(envelope.params)
+        if params == b"null":
+            params = UNSET  # JSON-RPC: an object, a list, or left out
         if identity is UNSET:
             return Notification(method, params)
         if _is_id(identity):
@@ -140,13 +142,18 @@ def _answer(envelope: _Envelope, identity: RequestId | None, line: bytes) -> Eve
 
 def _refused(reason: str, line: bytes, identity: Any) -> Malformed:
     # JSON-RPC: an id that cannot be used is answered with null
-    echoed = identity if isinstance(identity, int | float | str) else None
+    echoed = identity if _is_id(identity) or isinstance(identity, float) else None
     refusal = fail(echoed, RequestError(INVALID_REQUEST, "Invalid request", {"reason": reason}))
     return Malformed(reason, line[:_SHOWN], refusal)
 
 
 def _is_id(value: Any) -> bool:
     return isinstance(value, int | str) and not isinstance(value, bool)
+
+
+def _as_id(value: Any) -> Any:
+    # to some languages every number is a float: 1.0 is the request 1
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 # ---- what msgspec cannot read ----------------------------------------------------------------
@@ -167,18 +174,20 @@ _NOISE = re.compile(_CONTROL)
 
 def _search(line: bytes) -> list[Event]:
     """The messages of a line that is not JSON as it stands."""
+    line = line.strip()
     bare = _bare(line)
     if bare != line and bare[:1] in (b"{", b"["):
         found = read_line(bare)
-        if not all(isinstance(event, Malformed) for event in found):
-            return [Malformed("control characters on the line of a message", line[:_SHOWN]), *found]
+        if all(isinstance(event, Malformed) for event in found):
+            return found
+        return [Malformed("control characters on the line of a message", line[:_SHOWN]), *found]
     try:
         # escapes and bytes that are no text: msgspec refuses them, and peers do send them
         value = _decoder.decode(line.decode(errors="surrogateescape"))
+        entries = value if isinstance(value, list) else [value]
+        return [_odd(entry, line) for entry in entries]
     except (ValueError, RecursionError):
-        return _unreadable("not JSON", line)
-    entries = value if isinstance(value, list) else [value]
-    return [_odd(entry, line) for entry in entries]
+        return _unreadable("not JSON", line, line)
 
 
 def _bare(line: bytes) -> bytes:
@@ -194,7 +203,9 @@ def _odd(value: Any, line: bytes) -> Event:
         return Malformed("JSON that is not a message", line[:_SHOWN])
 
     def raw(name: str) -> Raw | UnsetType:
-        return Raw(json.dumps(value[name]).encode()) if name in value else UNSET
+        if name not in value:
+            return UNSET
+        return Raw(json.dumps(value[name], allow_nan=False).encode())
 
     envelope = _Envelope(
         value.get("jsonrpc", UNSET),
@@ -207,22 +218,29 @@ def _odd(value: Any, line: bytes) -> Event:
     return _event(envelope, line)
 
 
-_HEAD = re.compile(
-    rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(-?\d{1,18}|"[^"\\\x00-\x1f]{1,128}")\s*'
-    rb',\s*"(result|error|method)"'
-)
+_MEMBER = rb'"(jsonrpc|id|method)"\s*:\s*("[ !#-\[\]-~]{0,128}"|-?\d{1,18})\s*'
+_NAMED = re.compile(_MEMBER)
+_FIRST = re.compile(rb'\s*\{\s*((?:%b,\s*)*)"(result|error|params|method)"\s*:' % _MEMBER)
+_LAST = re.compile(rb"(?:,\s*%b)+\}\s*\Z" % _MEMBER)
+_END = 512  # of a line, where to look for the last members
 
 
-def _unreadable(reason: str, line: bytes) -> list[Event]:
-    """A line that cannot be read; if its beginning names a request, nobody waits for it."""
-    head = _HEAD.match(line)
-    if head is None:
-        return [Malformed(reason, line[:_SHOWN])]
-    identity = msgspec.json.decode(head[1], type=int | str)
-    if head[2] == b"method":
-        return [_refused(reason, line, identity)]
+def _unreadable(reason: str, head: bytes, tail: bytes) -> list[Event]:
+    """A line that cannot be read; if its ends name a request, nobody waits for it."""
+    told = Malformed(reason, head[:_SHOWN])
+    first = _FIRST.match(_bare(head))
+    if first is None:
+        return [told]
+    last = _LAST.search(tail[-_END:])
+    named = dict(_NAMED.findall(last[0] if last else b"") + _NAMED.findall(first[1]))
+    if named.get(b"jsonrpc") != b'"2.0"' or b"id" not in named:
+        return [told]
+    text = named[b"id"].decode()
+    identity: RequestId = text[1:-1] if text.startswith('"') else int(text)
+    if b"method" in named or first[4] in (b"params", b"method"):
+        return [_refused(reason, head, identity)]
     error = {"code": INVALID_REQUEST, "message": f"The answer cannot be read: {reason}"}
-    return [Malformed(reason, line[:_SHOWN]), Failure(identity, _encode(error))]
+    return [told, Failure(identity, _encode(error))]
 
 
 def _no_constant(name: str) -> Any:
@@ -234,8 +252,14 @@ _decoder = json.JSONDecoder(parse_constant=_no_constant)
 
 # ---- writing ---------------------------------------------------------------------------------
 
-Encode: TypeAlias = Callable[[Any], bytes]
-_encode = msgspec.json.Encoder().encode
+_dump = msgspec.json.Encoder().encode
+
+
+def _encode(value: Any) -> bytes:
+    try:
+        return _dump(value)
+    except UnicodeEncodeError:  # a lone surrogate, which only an escape can say
+        return json.dumps(value).encode()
 
 
 def request(identity: RequestId, method: str, params: bytes | None) -> bytes:
@@ -256,9 +280,9 @@ def respond(identity: RequestId, result: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (_encode(identity), result)
 
 
-def fail(identity: Any, error: RequestError) -> bytes:
-    """The refusal of a request as a line."""
+def fail(identity: Any, error: RequestError, encode: Callable[[Any], bytes] = _encode) -> bytes:
+    """The refusal of a request as a line; `encode` writes the data of the error."""
     value: dict[str, Any] = {"code": error.code, "message": error.message}
     if error.data is not UNSET:
         value["data"] = error.data
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (_encode(identity), _encode(value))
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (_encode(identity), encode(value))

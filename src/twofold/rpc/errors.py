@@ -20,6 +20,10 @@ AUTH_REQUIRED = -32000
 RESOURCE_NOT_FOUND = -32002
 REQUEST_CANCELLED = -32800
 
+_CAUSES = ("details", "reason", "message", "error", "cause")
+_DEEP = 4  # an error may wrap another
+_SHOWN = 2000
+
 
 class RequestError(TwofoldError):
     """A request is refused, and the peer is told why."""
@@ -56,8 +60,15 @@ class RequestFailed(PeerError):
 
 def _details(data: Any) -> str:
     """What the data of an error adds, for agents that hide the cause there."""
-    if isinstance(data, dict):
-        for key in ("details", "reason", "message", "error"):
-            if isinstance(data.get(key), str):
-                return f": {data[key]}"
-    return f": {data}" if isinstance(data, str) and data else ""
+    said = _said(data)
+    return f": {said[:_SHOWN]}" if said else ""
+
+
+def _said(data: Any) -> str:
+    for _ in range(_DEEP):
+        if isinstance(data, str):
+            return data
+        if not isinstance(data, dict):
+            break
+        data = next((data[key] for key in _CAUSES if data.get(key)), None)
+    return ""

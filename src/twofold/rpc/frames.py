@@ -1,8 +1,9 @@
 """Bytes ↔ lines.
 
 Bytes come in pieces that end anywhere, inside a character too; any split of them gives the same
-lines. A line costs as much as it is long, however many pieces it came in. One that is longer than
-the limit is passed over, told of once, and the lines after it are read as if nothing had been.
+lines. A line costs as much as it is long, in time and in memory, however many pieces it came in.
+One that is longer than the limit is passed over, told of once, and the lines after it are read as
+if nothing had been.
 """
 
 from twofold.errors import PeerError
@@ -10,20 +11,20 @@ from twofold.errors import PeerError
 LIMIT = 256 * 1024 * 1024
 """How long a line may be, in bytes, unless the caller says otherwise."""
 
-
-_HEAD = 512
-_PASSED_OVER: list[bytes] = []  # stands for the parts of a line that is too long
+_SHOWN = 512  # of each end of a line that is too long: enough to find the id of a request
 
 
 class LineTooLong(PeerError):
     """A peer sent a line longer than we accept."""
 
-    def __init__(self, size: int, limit: int, head: bytes = b"") -> None:
+    def __init__(self, size: int, limit: int, head: bytes = b"", tail: bytes = b"") -> None:
         super().__init__(f"The peer sent a line of {size} bytes; the limit is {limit}.")
         self.size = size
         self.limit = limit
         self.head = head
         """How the line begins."""
+        self.tail = tail
+        """How it ends."""
 
 
 class Lines:
@@ -31,42 +32,49 @@ class Lines:
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
-        self._parts: list[bytes] = []  # of the line that is not complete yet
+        self._parts = bytearray()  # of the line that is not complete yet
         self._size = 0
-        self._head = b""  # of a line that is passed over
+        self._head = self._tail = b""  # of a line that is passed over
 
     def feed(self, data: bytes) -> list[bytes | LineTooLong]:
         """Take in the next bytes; the lines that they complete."""
-        first, *rest = data.split(b"\n")
-        self._add(first)
-        if not rest:
-            return []
-        lines = self._take()
-        *whole, last = rest
-        for line in whole:
-            self._add(line)
+        *whole, rest = data.split(b"\n")
+        lines: list[bytes | LineTooLong] = []
+        if whole and self._size:
+            self._add(whole.pop(0))
             lines += self._take()
-        self._add(last)
+        limit = self.limit
+        for line in whole:
+            if len(line) > limit:
+                lines.append(LineTooLong(len(line), limit, line[:_SHOWN], line[-_SHOWN:]))
+            elif line and not line.isspace():
+                lines.append(line)
+        self._add(rest)
         return lines
 
     def end(self) -> list[bytes | LineTooLong]:
         """No more bytes will come: the last line, if no newline ended it."""
         return self._take()
 
+    def rest(self) -> bytes:
+        """Give the bytes of the line that is not complete away, unread."""
+        parts, self._parts, self._size = self._parts, bytearray(), 0
+        return bytes(parts)
+
     def _add(self, part: bytes) -> None:
-        self._size += len(part)
+        before, self._size = self._size, self._size + len(part)
         if self._size <= self.limit:
-            if part:
-                self._parts.append(part)
-        elif self._parts is not _PASSED_OVER:
-            # only how it begins and how long it is still matters
-            self._head = b"".join([*self._parts, part[:_HEAD]])[:_HEAD]
-            self._parts = _PASSED_OVER
+            self._parts += part
+            return
+        if before <= self.limit:  # from now on only its two ends and its length matter
+            self._head, self._tail = bytes(self._parts[:_SHOWN]), bytes(self._parts[-_SHOWN:])
+            self._parts = bytearray()
+        self._head += part[: _SHOWN - len(self._head)]
+        self._tail = (self._tail + part[-_SHOWN:])[-_SHOWN:]
 
     def _take(self) -> list[bytes | LineTooLong]:
         size, parts = self._size, self._parts
-        self._size, self._parts = 0, []
+        self._size, self._parts = 0, bytearray()
         if size > self.limit:
-            return [LineTooLong(size, self.limit, self._head)]
-        line = parts[0] if len(parts) == 1 else b"".join(parts)
-        return [line] if line.strip() else []
+            return [LineTooLong(size, self.limit, self._head, self._tail)]
+        return [bytes(parts)] if parts and not parts.isspace() else []

@@ -68,3 +68,23 @@ Report: TypeAlias = Callable[[Problem], None]
 def log(problem: Problem) -> None:
     """Where problems go unless someone wants them."""
     _log.warning("%s", problem, exc_info=problem.error)
+
+
+def described(error: BaseException) -> str:
+    """The kind of an error and what it says, if it can say anything."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # someone else's error, and someone else's way to show it
+        return type(error).__name__
+
+
+def guarded(report: Report) -> Report:
+    """`report`, from which nothing comes back: whoever is told of a problem must not make one."""
+
+    def tell(problem: Problem) -> None:
+        try:
+            report(problem)
+        except Exception:
+            _log.exception("Whoever is told of problems failed; the problem was: %s", problem)
+
+    return tell

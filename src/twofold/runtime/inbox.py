@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias, TypeVar
 
 from twofold.errors import PeerError
-from twofold.runtime.errors import Problem, Report
+from twofold.runtime.errors import Problem, Report, described, guarded
 
 T = TypeVar("T")
 Handle: TypeAlias = Callable[[Any], Awaitable[None] | None]
@@ -25,12 +25,25 @@ TIMEOUT = 30.0
 
 _OVERHEAD = 64  # a message costs something even if it says little
 
-_inside: ContextVar["Inbox | None"] = ContextVar("inside", default=None)
+
+class Place:
+    """Where a handler runs, and the tasks it started, while its inbox waits for it."""
+
+    __slots__ = ("inbox", "over")
+
+    def __init__(self, inbox: "Inbox") -> None:
+        self.inbox = inbox
+        self.over = False
+        """The handler came back, or was given up."""
 
 
-def inside() -> "Inbox | None":
-    """The inbox whose handler is running here: it must not wait for its own end."""
-    return _inside.get()
+_inside: ContextVar[Place | None] = ContextVar("inside", default=None)
+
+
+def inside() -> Place | None:
+    """The handler that is running here: it must not wait for its own end."""
+    place = _inside.get()
+    return None if place is None or place.over else place
 
 
 class Inbox:
@@ -47,7 +60,7 @@ class Inbox:
         timeout: float = TIMEOUT,
     ) -> None:
         self.name = name
-        self._report = report
+        self._report = guarded(report)
         self._hold, self._release = hold, release
         self._limit = limit
         self._timeout = timeout
@@ -55,18 +68,27 @@ class Inbox:
         self._size = 0
         self._full = False
         self._calling = False
+        self._closed = False
+        self._place: Place | None = None
+        """Where the handler runs that is waited for."""
         self._worker: asyncio.Task[None] | None = None
+        """Who waits for it."""
+        self._workers: set[asyncio.Task[Any]] = set()
+        """Those too that were given up and do not stop."""
         self._since = 0.0
         self._watch: asyncio.TimerHandle | None = None
 
     @property
     def busy(self) -> bool:
         """Whether something is being handled."""
-        return self._worker is not None or self._calling
+        return self._place is not None or self._calling
 
     def put(self, handle: Handle, item: Any, size: int = 0) -> None:
-        """Have `handle(item)` called when everything before it is done."""
-        if self._worker is None and not self._calling:
+        """Have `handle(item)` called when everything before it is done.
+
+        `size` is that of a message; without it, it is handled even if the inbox is closed.
+        """
+        if self._place is None and not self._calling:
             waiting = self._call(handle, item)
             if waiting is None and self._queue:
                 waiting = self._next()
@@ -81,20 +103,30 @@ class Inbox:
 
     def put_next(self, handle: Handle, item: Any) -> None:
         """Have `handle(item)` called right after what is being handled now."""
-        if self._worker is None and not self._calling:
+        if self._place is None and not self._calling:
             self.put(handle, item)
         else:
             self._queue.appendleft((handle, item, 0))
             self._size += _OVERHEAD
 
     def close(self) -> None:
-        """Handle nothing more."""
+        """Drop the messages that wait; from now on no handler is waited for, only called."""
+        self._closed = True
+        # what is no message settles something, and whoever waits for that must not wait for ever
+        kept = [(handle, item) for handle, item, size in self._queue if not size]
         self._queue.clear()
-        if self._worker is not None:
-            self._worker.cancel()
+        self._give_up()
         self._idle()
+        for handle, item in kept:
+            self.put(handle, item)
 
-    # ---- handlers that take their time
+    async def stopped(self, patience: float) -> None:
+        """Wait, not for long, until no handler runs any more; after `close`."""
+        others = self._workers - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=patience)
+
+    # ---- one thing
 
     def _call(self, handle: Handle, item: Any) -> Awaitable[None] | None:
         self._calling = True
@@ -106,34 +138,12 @@ class Inbox:
         finally:
             self._calling = False
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         if isinstance(error, PeerError):  # the peer's fault, not the handler's
             self._report(Problem("update", str(error), self.name, error))
             return
-        text = f"A handler failed: {type(error).__name__}: {error}"
+        text = f"A handler failed: {described(error)}"
         self._report(Problem("handler", text, self.name, error))
-
-    def _start(self, waiting: Awaitable[None]) -> None:
-        loop = asyncio.get_running_loop()
-        self._since = loop.time()
-        self._worker = asyncio.create_task(self._work(waiting))
-        if self._watch is None:
-            self._watch = loop.call_later(self._timeout, self._check)
-
-    async def _work(self, first: Awaitable[None]) -> None:
-        _inside.set(self)
-        me, loop = self._worker, asyncio.get_running_loop()
-        waiting: Awaitable[None] | None = first
-        while waiting is not None:
-            try:
-                await waiting
-            except Exception as error:
-                self._failed(error)
-            if self._worker is not me:
-                return  # it was given up: someone else goes on
-            waiting = self._next()
-            self._since = loop.time()
-        self._idle()
 
     def _next(self) -> Awaitable[None] | None:
         """Handle what waits, up to the next handler that takes its time."""
@@ -148,8 +158,61 @@ class Inbox:
                 return waiting
         return None
 
+    # ---- handlers that take their time
+
+    def _start(self, waiting: Awaitable[None]) -> None:
+        if self._closed:
+            self._dismiss(waiting)
+            return
+        loop = asyncio.get_running_loop()
+        place = self._entered(loop)
+        if self._watch is None:
+            self._watch = loop.call_later(self._timeout, self._check)
+        worker = spawn(self._work(waiting, place), self._workers)
+        if self._place is place:  # where tasks begin at once, it may be over by now
+            self._worker = worker
+
+    def _entered(self, loop: asyncio.AbstractEventLoop) -> Place:
+        self._since = loop.time()
+        self._place = Place(self)
+        return self._place
+
+    async def _work(self, first: Awaitable[None], place: Place) -> None:
+        loop = asyncio.get_running_loop()
+        waiting: Awaitable[None] | None = first
+        while waiting is not None:
+            _inside.set(place)
+            await self._wait(waiting, place)
+            if self._place is not place:
+                return  # it was given up: someone else goes on
+            waiting = self._next()
+            if waiting is not None:
+                place = self._entered(loop)
+        self._idle()
+
+    async def _wait(self, waiting: Awaitable[None], place: Place) -> None:
+        try:
+            await waiting
+        except Exception as error:
+            self._failed(error)
+        except asyncio.CancelledError as error:
+            me = asyncio.current_task()
+            if me is None or me.cancelling():
+                raise
+            self._failed(error)  # not the handler was cancelled: something that it waited for
+        finally:
+            place.over = True
+
+    def _dismiss(self, first: Awaitable[None]) -> None:
+        """Let handlers begin, for they were called, but wait for none of them."""
+        waiting: Awaitable[None] | None = first
+        while waiting is not None:
+            _stop(spawn(self._work(waiting, Place(self)), self._workers))
+            waiting = self._next()
+
     def _idle(self) -> None:
-        self._worker, self._size = None, 0
+        self._place = self._worker = None
+        self._size = 0
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -157,18 +220,25 @@ class Inbox:
             self._full = False
             self._release(self)
 
+    def _give_up(self) -> None:
+        """Wait no longer for the handler that runs."""
+        if self._place is not None:
+            self._place.over = True
+        if self._worker is not None:
+            _stop(self._worker)
+        self._place = self._worker = None
+
     def _check(self) -> None:
         """Give the handler up that has been running for too long."""
-        loop, worker = asyncio.get_running_loop(), self._worker
+        loop = asyncio.get_running_loop()
         self._watch = None
-        if worker is None:
+        if self._place is None:
             return
         left = self._since + self._timeout - loop.time()
         if left > 0:
             self._watch = loop.call_later(left, self._check)
             return
-        self._worker = None
-        worker.cancel()
+        self._give_up()
         text = f"A handler did not come back within {self._timeout:g} seconds and was given up"
         self._report(Problem("stuck", text, self.name))
         waiting = self._next()
@@ -176,6 +246,11 @@ class Inbox:
             self._idle()
         else:
             self._start(waiting)
+
+
+def _stop(worker: asyncio.Task[None]) -> None:
+    """Cancel a task that may not have begun: it begins first, for a handler was called."""
+    asyncio.get_running_loop().call_soon(worker.cancel)
 
 
 def spawn(work: Coroutine[Any, Any, T], keep: set[asyncio.Task[Any]]) -> asyncio.Task[T]:

@@ -1,15 +1,12 @@
 """One end of a conversation: drives `rpc.connection` over a transport.
 
 Messages are read as they come and handed to a `Listener` in order, without a task in between. A
-response is delivered when what came before it in its inbox has been handled. Requests of the peer
-are answered by tasks of their own, so that one may wait for another. Writes are gathered and go
-out together; a peer that stops reading makes whoever writes wait. After the end nothing stays
-pending.
+response is delivered when what came before it in its inbox has been handled. After the end nothing
+stays pending.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 from msgspec import UNSET, Struct
@@ -17,14 +14,10 @@ from msgspec import UNSET, Struct
 from twofold.errors import TwofoldError
 from twofold.rpc import connection
 from twofold.rpc.connection import Connection, Malformed
-from twofold.rpc.errors import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    RequestError,
-    RequestFailed,
-)
+from twofold.rpc.errors import INVALID_REQUEST, RequestFailed
 from twofold.rpc.frames import LIMIT
 from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
+from twofold.runtime.answering import Answer, Answering, find
 from twofold.runtime.errors import (
     BadAnswer,
     ConnectionClosed,
@@ -32,20 +25,22 @@ from twofold.runtime.errors import (
     NoAnswer,
     Problem,
     Report,
+    described,
+    guarded,
     log,
 )
-from twofold.runtime.inbox import Inbox, inside
+from twofold.runtime.inbox import Inbox, Place, inside
+from twofold.runtime.outbox import Outbox
 from twofold.runtime.transport import Transport
 from twofold.wire import codec
 from twofold.wire.base import Malformed as NotAsSpecified
 from twofold.wire.shared import CancelRequestNotification, Error
 
-FLUSH = 64 * 1024
-"""How many bytes are gathered before they are sent without waiting for more."""
-SERVED = 1024
-"""How many requests of the peer are worked on before it has to wait."""
+GIVEN_UP = 1024
+"""How many requests that were given up are remembered: an answer to them is no news."""
+PATIENCE = 1.0
+"""How many seconds `close` waits for what was being worked on."""
 
-Answer: TypeAlias = Callable[[Request], Awaitable[Any]]
 Arrived: TypeAlias = Callable[[Any], Inbox | None]
 """Called with a result or an error the moment it comes; says in whose inbox it has to wait."""
 
@@ -67,15 +62,21 @@ class Listener(Protocol):
 
 
 class _Asked(Struct):
+    id: int
     method: str
     future: asyncio.Future[Any]
     shape: Any
     arrived: Arrived | None
-    asker: Inbox | None
-    """The inbox whose handler asks: it cannot wait for itself."""
+    asker: Place | None
+    """The handler that asks: it cannot wait for itself."""
+
+    @property
+    def asking(self) -> Inbox | None:
+        """The inbox that is stopped until the answer comes."""
+        return None if self.asker is None or self.asker.over else self.asker.inbox
 
 
-class Peer:
+class Peer(Outbox):
     """The other side of a connection; `who` is what errors call it."""
 
     def __init__(
@@ -87,25 +88,19 @@ class Peer:
         report: Report = log,
         line_limit: int = LIMIT,
     ) -> None:
+        super().__init__(transport)
         self.who = who
-        self.report = report
-        self.closed = False
-        self.crowded = False
-        """Whoever writes in a loop should wait for `room`."""
-        self._transport = transport
+        self.report = guarded(report)
         self._listener = listener
         self._connection = Connection(limit=line_limit)
         self._asked: dict[RequestId, _Asked] = {}
         self._last_id = 0
-        self._served: dict[RequestId, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._out: list[bytes] = []
-        self._out_size = 0
-        self._flushing = False
-        self._paused = False
-        self._room: list[asyncio.Future[None]] = []
+        self._given_up: dict[RequestId, int] = {}
+        self._undelivered: set[asyncio.Future[Any]] = set()
+        """Those whose answer came and has to wait for a handler."""
+        self._answering = Answering(self)
         self._holders: set[Any] = set()
-        self._end: Exception | None = None
+        self._reading = True
 
     def start(self) -> None:
         """Begin to read."""
@@ -119,7 +114,8 @@ class Peer:
 
     def received(self, data: bytes) -> None:
         """Bytes came (`Receiver`)."""
-        self._handle(self._connection.receive(data))
+        if not self.closed:
+            self._handle(self._connection.receive(data))
 
     def _handle(self, events: Iterator[Any]) -> None:
         updated, connection = self._listener.updated, self._connection
@@ -131,18 +127,25 @@ class Peer:
                 else:
                     handle(self, event)
             except Exception as error:  # one message must not take the others with it
-                text = f"Handling a message of the {self.who} failed: {type(error).__name__}"
-                self.report(Problem("handler", f"{text}: {error}", error=error))
+                self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        text = f"Handling a message of the {self.who} failed: {described(error)}"
+        self.report(Problem("handler", text, error=error))
 
     def _malformed(self, event: Malformed) -> None:
         shown = event.line.decode(errors="replace")
         text = f"The {self.who} sent something that is no message: {event.reason}: {shown}"
         self.report(Problem("noise", text))
         if event.refusal:
-            self.send(event.refusal)
+            self.answer(event.refusal)
 
     def _requested(self, request: Request) -> None:
-        self._listener.requested(request)
+        self._answering.came(request)
+        try:
+            self._listener.requested(request)
+        except Exception as error:
+            self.refuse(request, error)
 
     def _notified(self, notification: Notification) -> None:
         if notification.method == "$/cancel_request":
@@ -156,36 +159,48 @@ class Peer:
         except NotAsSpecified as error:
             self.report(Problem("noise", f"$/cancel_request: {error}"))
             return
-        task = self._served.get(params.request_id)
-        if task is not None:
-            task.cancel()
+        self._answering.withdraw(params.request_id)
 
     def _answered(self, answer: Response | Failure) -> None:
-        asked = self._asked.pop(answer.id, None) if answer.id is not None else None
-        if asked is None and isinstance(answer.id, str) and answer.id.isdecimal():
-            asked = self._asked.pop(int(answer.id), None)  # some turn a number into a string
-        if asked is None:
-            text = f"The {self.who} answered a request that nobody waits for (id {answer.id!r})"
-            self.report(Problem("answer", text))
+        asked = find(self._asked, answer.id)
+        if asked is not None:
+            del self._asked[asked.id]
+            self._deliver(asked, self._outcome(asked, answer))
+            self._look()
             return
-        self._deliver(asked, self._outcome(asked, answer))
+        late = find(self._given_up, answer.id)
+        if late is not None:
+            del self._given_up[late]
+        else:
+            text = f"The {self.who} answered a request that nobody waits for (id {answer.id!r})"
+            if isinstance(answer, Failure):
+                text += f": {answer.error.decode(errors='replace')[:200]}"
+            self.report(Problem("answer", text))
 
     def _outcome(self, asked: _Asked, answer: Response | Failure) -> Any:
-        if isinstance(answer, Failure):
-            return _failure(asked.method, answer.error)
-        result = b"{}" if answer.result == b"null" and asked.shape is not None else answer.result
         try:
-            return codec.parse(result) if asked.shape is None else codec.decode(result, asked.shape)
-        except NotAsSpecified as error:
+            if isinstance(answer, Failure):
+                return _failure(asked.method, answer.error)
+            if asked.shape is None:
+                return codec.parse(answer.result)
+            # many answer null where there is nothing to say
+            return codec.decode(b"{}" if answer.result == b"null" else answer.result, asked.shape)
+        except Exception as error:  # whatever it is, whoever asked must not wait for ever
             return BadAnswer(self.who, asked.method, str(error))
 
     def _deliver(self, asked: _Asked, outcome: Any) -> None:
         inbox = None
         if asked.arrived is not None:
-            inbox = asked.arrived(outcome)
-        if inbox is None or not inbox.busy or inbox is asked.asker:
+            try:
+                inbox = asked.arrived(outcome)
+            except Exception as error:
+                self._failed(error)
+                outcome = error  # whoever asked must not wait for ever
+        if inbox is None or not inbox.busy or inbox is asked.asking:
             _settle((asked.future, outcome))
-        else:
+        elif not asked.future.done():
+            self._undelivered.add(asked.future)
+            asked.future.add_done_callback(self._undelivered.discard)
             inbox.put(_settle, (asked.future, outcome))
 
     # ---- what we ask
@@ -219,18 +234,24 @@ class Peer:
     def _ask(
         self, method: str, params: Any, shape: Any, arrived: Arrived | None
     ) -> tuple[int, asyncio.Future[Any]]:
-        if self.closed:
-            raise self._end or ConnectionClosed("The connection is closed.")
-        self._last_id += 1
-        identity = self._last_id
+        self.check_open()
+        identity = self._last_id + 1
+        line = connection.request(identity, method, _params(params))
+        self._last_id = identity
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._asked[identity] = _Asked(method, future, shape, arrived, inside())
-        self.send(connection.request(identity, method, _params(params)))
+        self._asked[identity] = _Asked(identity, method, future, shape, arrived, inside())
+        self.send_now(line)
+        self._look()
         return identity, future
 
     def _give_up(self, identity: int) -> None:
-        if self._asked.pop(identity, None) is not None:
-            self.notify("$/cancel_request", CancelRequestNotification(identity))
+        if self._asked.pop(identity, None) is None:
+            return
+        self._given_up[identity] = identity
+        if len(self._given_up) > GIVEN_UP:
+            del self._given_up[next(iter(self._given_up))]
+        self.notify("$/cancel_request", CancelRequestNotification(identity))
+        self._look()
 
     def notify(self, method: str, params: Any = UNSET) -> None:
         """Tell something."""
@@ -240,113 +261,47 @@ class Peer:
 
     def serve(self, request: Request, answer: Answer) -> None:
         """Answer `request` with what `answer` returns or raises, in a task of its own."""
-        if self.closed:
-            return
-        task = asyncio.create_task(self._serve(request, answer))
-        self._tasks.add(task)
-        # an id that is used twice at once is answered twice; only the latter can be withdrawn
-        self._served[request.id] = task
-        task.add_done_callback(lambda task: self._done(request.id, task))
-        if len(self._tasks) >= SERVED:
-            self.hold(self)
-
-    def _done(self, identity: RequestId, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if self._served.get(identity) is task:
-            del self._served[identity]
-        if len(self._tasks) < SERVED:
-            self.release(self)
-
-    async def _serve(self, request: Request, answer: Answer) -> None:
-        try:
-            line = connection.respond(request.id, codec.encode(await answer(request)))
-        except asyncio.CancelledError:
-            self.send(connection.fail(request.id, RequestError.cancelled()))
-            raise
-        except Exception as error:
-            self.refuse(request, error)
-        else:
-            self.send(line)
-        if self.crowded:
-            with suppress(TwofoldError):  # the peer is gone: nobody has to wait for it
-                await self.room()
+        self._answering.serve(request, answer)
 
     def refuse(self, request: Request, error: Exception) -> None:
         """Answer `request` with an error; only what was meant for the peer is told."""
-        self.send(connection.fail(request.id, self._as_error(request, error)))
+        self._answering.refuse(request, error)
 
-    def _as_error(self, request: Request, error: Exception) -> RequestError:
-        if isinstance(error, RequestError):
-            return error
-        if isinstance(error, NotAsSpecified):
-            return RequestError.invalid_params(str(error))
-        text = f"Answering {request.method} failed: {type(error).__name__}: {error}"
-        self.report(Problem("handler", text, error=error))
-        return RequestError(INTERNAL_ERROR, "Internal error")
-
-    # ---- what goes out
-
-    def send(self, line: bytes) -> None:
-        """Send a line, together with what else is sent in this turn of the loop."""
-        self._out.append(line)
-        self._out_size += len(line)
-        if self._out_size >= FLUSH:
-            self.flush()
-            self.crowded = True
-        elif not self._flushing:
-            self._flushing = True
-            asyncio.get_running_loop().call_soon(self.flush)
-
-    def flush(self) -> None:
-        """Hand what was gathered to the transport."""
-        self._flushing = False
-        if self._out:
-            data = b"".join(self._out)
-            self._out.clear()
-            self._out_size = 0
-            if not self.closed:
-                self._transport.write(data)
-
-    async def room(self) -> None:
-        """Wait until the peer has read enough of what was sent, and let others have a turn."""
-        await asyncio.sleep(0)
-        while self._paused and not self.closed:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._room.append(future)
-            await future
-        if self.closed:
-            raise self._end or ConnectionClosed("The connection is closed.")
-        self.crowded = False
-
-    def pause_writing(self) -> None:
-        """The peer does not read fast enough (`Receiver`)."""
-        self._paused = self.crowded = True
-
-    def resume_writing(self) -> None:
-        """The peer has caught up (`Receiver`)."""
-        self._paused = False
-        self._wake()
-
-    def _wake(self) -> None:
-        room, self._room = self._room, []
-        for future in room:
-            if not future.done():
-                future.set_result(None)
+    def answer(self, line: bytes) -> None:
+        """Send the answer to a request; a peer that does not read them may not ask more."""
+        self.send_now(line)
+        if self._paused:
+            self.hold(_ANSWERS)
 
     # ---- making the peer wait
 
+    def resume_writing(self) -> None:
+        """The peer has caught up (`Receiver`)."""
+        super().resume_writing()
+        self.release(_ANSWERS)
+
     def hold(self, holder: Any) -> None:
         """Read no more until `holder` (and every other) has released it."""
-        if not self._holders:
-            self._transport.pause_reading()
         self._holders.add(holder)
+        self._look()
 
     def release(self, holder: Any) -> None:
         """`holder` has room again."""
         if holder in self._holders:
             self._holders.discard(holder)
-            if not self._holders and not self.closed:
+            self._look()
+
+    def _look(self) -> None:
+        """Read, unless someone needs the peer to wait; who waits for the peer needs it to talk."""
+        if self._reading and not self._holders:
+            return
+        wanted = self._holders <= {asked.asking for asked in self._asked.values()}
+        if wanted != self._reading and not self.closed:
+            self._reading = wanted
+            if wanted:
                 self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     # ---- the end
 
@@ -365,22 +320,25 @@ class Peer:
         asked, self._asked = self._asked, {}
         for each in asked.values():
             self._deliver(each, error)
-        for task in self._tasks:
-            task.cancel()
+        self._answering.stop()
         self._wake()
 
     async def close(self) -> None:
         """End the conversation; what is pending is settled, and nothing is waited for for long."""
-        if not self.closed:
-            self.flush()
-            error = ConnectionClosed("The connection was closed before the answer came.")
-            self._settle_all(error)
-            self._listener.ended(None)
-        await self._transport.close()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=1)
+        error = ConnectionClosed("The connection was closed before the answer came.")
+        try:
+            if not self.closed:
+                self.flush()
+                self._settle_all(error)
+                self._listener.ended(None)
+            for future in list(self._undelivered):
+                _settle((future, error))
+        finally:
+            await self._transport.close()
+            await self._answering.stopped(PATIENCE)
 
 
+_ANSWERS = "answers"  # who holds the peer that does not read them
 _HANDLERS: dict[type, Callable[[Peer, Any], None]] = {
     Request: Peer._requested,
     Notification: Peer._notified,

@@ -64,6 +64,8 @@ class MemoryTransport:
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
+        if self._full:
+            receiver.pause_writing()
         self._schedule()
 
     def write(self, data: bytes) -> None:

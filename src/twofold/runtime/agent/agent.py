@@ -11,6 +11,8 @@ The same handlers serve clients of version 1 and version 2.
 """
 
 import asyncio
+import os
+import signal
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -18,17 +20,16 @@ from contextlib import suppress
 from os import PathLike
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from msgspec.structs import replace
-
 from twofold.errors import LocalError
 from twofold.runtime.agent.connection import AgentConnection
 from twofold.runtime.agent.session import AgentSession
 from twofold.runtime.agent.turn import Turn
-from twofold.runtime.errors import Report, log
+from twofold.runtime.directory import DirectoryStore
+from twofold.runtime.errors import Problem, Report, log
 from twofold.runtime.stdio import Stdio
-from twofold.runtime.store import DirectoryStore, MemoryStore, Store
+from twofold.runtime.store import MemoryStore, Store
 from twofold.runtime.transport import Transport
-from twofold.wire import v1, v2
+from twofold.wire import v2
 from twofold.wire.base import UNSET
 from twofold.wire.shared import Capability, Implementation
 
@@ -40,14 +41,16 @@ SessionHandler: TypeAlias = Callable[[AgentSession], Awaitable[None]]
 OptionHandler: TypeAlias = Callable[[AgentSession, str, str | bool], Awaitable[None]]
 Method: TypeAlias = Callable[[Any], Awaitable[Any]]
 PromptContent: TypeAlias = Literal["image", "audio", "embedded_context"]
+McpTransport: TypeAlias = Literal["stdio", "http"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Agent:
     """An agent, ready to be given handlers and to be run.
 
-    `prompts` names what prompts may hold besides text and links. `keep` is a directory in which
-    sessions survive a restart. `versions` are the versions of the protocol that it speaks.
+    `prompts` names what prompts may hold besides text and links, `mcp` the kinds of MCP servers
+    that it connects to. `keep` is a directory in which sessions survive a restart. `versions` are
+    the versions of the protocol that it speaks.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Agent:
         *,
         title: str | None = None,
         prompts: Collection[PromptContent] = ("image", "audio", "embedded_context"),
+        mcp: Collection[McpTransport] = (),
         auth_methods: Sequence[v2.AuthMethod] = (),
         keep: str | PathLike[str] | None = None,
         versions: Collection[Literal[1, 2]] = (1, 2),
@@ -68,9 +72,12 @@ class Agent:
             raise LocalError("An agent speaks version 1, version 2 or both.")
         self.info = Implementation(name, version, UNSET if title is None else title)
         self.prompts = frozenset(prompts)
+        self.mcp = frozenset(mcp)
         self.auth_methods = list(auth_methods)
         self.versions = frozenset(versions)
         self.store: Store = MemoryStore() if keep is None else DirectoryStore(keep)
+        self.open_sessions: dict[str, AgentSession] = {}
+        """The sessions that are open, each for one client."""
         self.new_session_id = new_session_id
         self.cancel_timeout = cancel_timeout
         self.report = on_problem
@@ -78,6 +85,7 @@ class Agent:
         self.notifications: dict[str, Method] = {}
         self.on_prompt: PromptHandler | None = None
         self.on_session: SessionHandler | None = None
+        self.on_resume: SessionHandler | None = None
         self.on_close: SessionHandler | None = None
         self.on_config_option: OptionHandler | None = None
         self.on_authenticate: Callable[[str], Awaitable[None]] | None = None
@@ -95,13 +103,21 @@ class Agent:
         self.on_session = handler
         return handler
 
+    def resume(self, handler: F) -> F:
+        """`async def (session)`: prepares a session that is taken up again; it has its state."""
+        self.on_resume = handler
+        return handler
+
     def close(self, handler: F) -> F:
-        """`async def (session)`: frees what was held for a session that is closed."""
+        """`async def (session)`: frees what was held for a session, whoever ended it."""
         self.on_close = handler
         return handler
 
     def config_option(self, handler: F) -> F:
-        """`async def (session, config_id, value)`: hears that the client set an option."""
+        """`async def (session, config_id, value)`: hears that the client set an option.
+
+        It raises `RequestError` to refuse, and may set options itself.
+        """
         self.on_config_option = handler
         return handler
 
@@ -136,7 +152,11 @@ class Agent:
     # ---- running
 
     def run(self) -> None:
-        """Serve the client on standard input and output until it is gone."""
+        """Serve the client on standard input and output until it is gone, or we are told to end.
+
+        What handlers do then has `cancel_timeout` seconds to stop; whatever does not stop does not
+        keep the process from ending.
+        """
         with suppress(KeyboardInterrupt):
             asyncio.run(self._run())
 
@@ -147,7 +167,33 @@ class Agent:
                 " start it from a client.",
                 file=sys.stderr,
             )
-        await self.serve(await Stdio.open())
+        serving = asyncio.ensure_future(self.serve(await Stdio.open()))
+        # not on Windows, nor outside the main thread; SIGINT cancels this task by itself
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+        try:
+            await asyncio.wait({serving})
+        finally:
+            with suppress(NotImplementedError, RuntimeError, ValueError):  # once more ends us
+                asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+            serving.cancel()
+            await asyncio.wait({serving})
+            await self._abandon()
+        if not serving.cancelled():
+            serving.result()
+
+    async def _abandon(self) -> None:
+        """End what is left; a client that is gone must not leave a process behind."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left and (await asyncio.wait(left, timeout=self.cancel_timeout))[1]:
+            text = "A handler did not stop when the client was gone: the process ends all the same"
+            self.report(Problem("stuck", text))
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError, AttributeError):  # there may be none
+                    stream.flush()
+            os._exit(1)
 
     async def serve(self, transport: Transport) -> None:
         """Serve one client over `transport` until it is gone."""
@@ -155,32 +201,23 @@ class Agent:
 
     # ---- who it is
 
-    def introduction(self) -> v2.InitializeResponse:
-        """What the agent says of itself, in the words of version 2."""
+    def introduction(self, client: v2.InitializeRequest) -> v2.InitializeResponse:
+        """What the agent says of itself to a client, in the words of version 2."""
         here = Capability()
         able: dict[str, Any] = dict.fromkeys(self.prompts, here)
+        mcp: dict[str, Any] = dict.fromkeys(self.mcp, here)
         capabilities = v2.AgentCapabilities(
             session=v2.SessionCapabilities(
                 prompt=v2.PromptCapabilities(**able),
-                mcp=v2.McpCapabilities(stdio=here, http=here),
+                mcp=v2.McpCapabilities(**mcp) if mcp else UNSET,
                 delete=here,
                 additional_directories=here,
             )
         )
-        return v2.InitializeResponse(2, self.info, capabilities, self.auth_methods or UNSET)
-
-    def as_v1(self, lowered: v1.InitializeResponse) -> v1.InitializeResponse:
-        """What version 1 has to be told, and version 2 takes for granted."""
-        here = Capability()
-        able = lowered.agent_capabilities or v1.AgentCapabilities()
-        return replace(
-            lowered,
-            protocol_version=1,
-            agent_capabilities=replace(
-                able,
-                load_session=True,
-                session_capabilities=v1.SessionCapabilities(
-                    list=here, delete=here, additional_directories=here, resume=here, close=here
-                ),
-            ),
-        )
+        methods = self.auth_methods
+        if not (
+            client.capabilities and client.capabilities.auth and client.capabilities.auth.terminal
+        ):
+            # v2: only a client that can run them is told of them
+            methods = [each for each in methods if not isinstance(each, v2.AuthMethodTerminal)]
+        return v2.InitializeResponse(2, self.info, capabilities, methods or UNSET)

@@ -1,14 +1,17 @@
 """What changed since the last look, at most so many times a second.
 
 The session is the buffer: a view that lags gets one list of facts that names everything to read
-again, however many updates came, so it never redraws per chunk and never falls behind.
+again, however many updates came, so it never redraws per chunk and never falls behind. A fact
+stands for all that were equal to it: after `ContentAppended(3)` the entry has one item more, or
+many.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
-from twofold.session.changes import Change, Changes
+from twofold.runtime.errors import Problem, Report, described, log
+from twofold.session.changes import Change, Changes, StateChanged
 
 RATE = 60.0
 """How often a view is told of changes, per second."""
@@ -17,7 +20,7 @@ OnChange: TypeAlias = Callable[[list[Change]], None]
 
 
 class _Gathered:
-    """Facts, each once, in the order in which they were first true."""
+    """Facts, each once, in the order in which they were first true; the state as it is now."""
 
     def __init__(self, rate: float) -> None:
         self._pause = 1 / rate if rate > 0 else 0.0
@@ -27,9 +30,13 @@ class _Gathered:
 
     def gather(self, changes: Changes) -> None:
         # chunks of one message bring the same tuple again and again
-        if changes is not self._last:
-            self._last = changes
-            self._facts.update(dict.fromkeys(changes))
+        if changes is self._last:
+            return
+        self._last = changes
+        for change in changes:
+            if isinstance(change, StateChanged):
+                self._facts.pop(change, None)  # it was running in between: the last word counts
+            self._facts[change] = None
 
     def take(self) -> list[Change]:
         facts, self._facts, self._last = list(self._facts), {}, ()
@@ -43,15 +50,18 @@ class _Gathered:
 
 
 class ChangeFeed(_Gathered):
-    """`async for changes in feed`: lists of facts until the session is gone."""
+    """`async for changes in feed`: lists of facts until the session is gone, or `close`."""
 
-    def __init__(self, rate: float = RATE) -> None:
+    def __init__(self, rate: float = RATE, on_close: Callable[[], None] = lambda: None) -> None:
         super().__init__(rate)
+        self._on_close = on_close
         self._something = asyncio.Event()
         self._over = False
 
     def add(self, changes: Changes) -> None:
         """More changed."""
+        if not changes:
+            return
         self.gather(changes)
         if not self._something.is_set():
             self._something.set()
@@ -60,6 +70,12 @@ class ChangeFeed(_Gathered):
         """Nothing will change any more."""
         self._over = True
         self._something.set()
+
+    def close(self) -> None:
+        """Nobody looks any more: forget what was gathered, and gather no more."""
+        self._on_close()
+        self.take()
+        self.end()
 
     def __aiter__(self) -> "ChangeFeed":
         return self
@@ -77,11 +93,12 @@ class ChangeFeed(_Gathered):
 
 
 class ChangeCallback(_Gathered):
-    """Calls `callback` with lists of facts."""
+    """Calls `callback` with lists of facts; what it raises is reported, and it is called again."""
 
-    def __init__(self, callback: OnChange, rate: float = RATE) -> None:
+    def __init__(self, callback: OnChange, rate: float = RATE, report: Report = log) -> None:
         super().__init__(rate)
         self._callback = callback
+        self._report = report
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, changes: Changes) -> None:
@@ -97,6 +114,16 @@ class ChangeCallback(_Gathered):
             self._timer.cancel()
             self._call()
 
+    def close(self) -> None:
+        """Nobody wants to be called any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _call(self) -> None:
         self._timer = None
-        self._callback(self.take())
+        try:
+            self._callback(self.take())
+        except Exception as error:
+            text = f"A callback for changes failed: {described(error)}"
+            self._report(Problem("handler", text, error=error))

@@ -10,18 +10,21 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from twofold.convert.capabilities import upgrade_agent
+from twofold.convert.capabilities import NAMELESS, upgrade_agent
 from twofold.convert.detect import dialect_of_initialize
 from twofold.convert.losses import Losses
 from twofold.errors import PeerError
 from twofold.rpc.errors import RequestFailed
-from twofold.runtime.errors import BadAnswer, ConnectionEnded
+from twofold.runtime.errors import BadAnswer, ConnectionEnded, NoAnswer
 from twofold.runtime.peer import Peer
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed
 from twofold.wire.shared import Capability, Implementation
 
 Version: TypeAlias = Literal[1, 2]
+
+AGAIN = 10.0
+"""How many seconds an agent that has answered `initialize` has to answer it once more."""
 
 
 class UnknownVersion(PeerError):
@@ -46,12 +49,42 @@ class WrongVersion(PeerError):
         self.version = version
 
 
-class StartOver(Exception):  # not an error for users: the caller starts the agent again
-    """The agent must be started once more and asked for version 1 only."""
+class NotAnAgent(PeerError):
+    """The command gives back what it is given."""
 
-    def __init__(self, cause: PeerError) -> None:
+    def __init__(self) -> None:
+        super().__init__(
+            "The command repeats what it is told: it is not an agent. Check the command; many"
+            " programs need an option such as --acp to be one."
+        )
+
+
+class Silent(NoAnswer):
+    """The agent runs, but does not answer `initialize`; `stderr` is what else it said."""
+
+    def __init__(self, seconds: float, stderr: str) -> None:
+        super().__init__("agent", "initialize", seconds)
+        self.stderr = "\n".join(stderr.rstrip().splitlines()[-_LAST_LINES:])
+        told = "Is it an ACP agent? Many programs need an option such as --acp to be one."
+        if self.stderr:
+            lines = "\n".join(f"  {line}" for line in self.stderr.split("\n"))
+            told += f" The end of its standard error:\n{lines}"
+        self.args = (f"{self} {told}",)
+
+
+_LAST_LINES = 20
+
+
+class StartOver(Exception):  # not an error for users: the caller starts the agent again
+    """The agent must be started once more and asked for version 1 only.
+
+    `known` is what it said of itself already, for a caller who cannot start it.
+    """
+
+    def __init__(self, cause: PeerError, known: "Negotiated | None" = None) -> None:
         super().__init__(str(cause))
         self.cause = cause
+        self.known = known
 
 
 class Offer(Struct):
@@ -83,12 +116,18 @@ async def negotiate(
     try:
         result = await peer.request("initialize", _request_v2(offer), within=within)
     except (RequestFailed, ConnectionEnded) as error:
-        return await _refused(peer, offer, version, error, within)
-    if dialect_of_initialize(result) == "2":
+        if version == 2:
+            raise
+        return await _refused(peer, offer, error, within)
+    if _speaks_second(result):
         return _second(result)
+    known = _as_first(result)
     if version == 2:
         raise WrongVersion(2, 1)
-    return await _again(peer, offer, result, within)
+    return await _again(peer, offer, known, within)
+
+
+# ---- what is said --------------------------------------------------------------------------
 
 
 def _request_v2(offer: Offer) -> v2.InitializeRequest:
@@ -116,10 +155,29 @@ def _request_v1(offer: Offer) -> v1.InitializeRequest:
     )
 
 
-def _second(result: Any) -> Negotiated:
-    version = result.get("protocolVersion")
-    if version != 2:
+# ---- what is answered ----------------------------------------------------------------------
+
+
+def _speaks_second(result: Any) -> bool:
+    # One that only repeats the number shows nothing of version 2, where it would have to.
+    return dialect_of_initialize(result) == "2" and bool(
+        {"info", "capabilities"} & result.keys() or _version_of(result) > 2
+    )
+
+
+def _version_of(result: Any) -> int:
+    """The version that an answer claims."""
+    if not isinstance(result, dict) or "protocolVersion" not in result:
+        raise BadAnswer("agent", "initialize", "there is no protocolVersion in it")
+    version = result["protocolVersion"]
+    if not isinstance(version, int) or isinstance(version, bool):
         raise UnknownVersion(version)
+    return version
+
+
+def _second(result: Any) -> Negotiated:
+    if _version_of(result) != 2:
+        raise UnknownVersion(result["protocolVersion"])
     try:
         read: v2.InitializeResponse | v2.AugustInitializeResponse = codec.read(
             result, v2.InitializeResponse
@@ -128,22 +186,18 @@ def _second(result: Any) -> Negotiated:
         raise BadAnswer("agent", "initialize", str(error)) from None
     return Negotiated(
         2,
-        read.info or Implementation("unknown", "0"),
+        read.info or NAMELESS,
         read.capabilities or v2.AgentCapabilities(),
         list(read.auth_methods or []),
     )
 
 
-async def _first(peer: Peer, offer: Offer, within: float) -> Negotiated:
-    return _as_first(await peer.request("initialize", _request_v1(offer), within=within))
-
-
 def _as_first(result: Any) -> Negotiated:
-    version = result.get("protocolVersion") if isinstance(result, dict) else None
-    if dialect_of_initialize(result) == "2":
-        raise WrongVersion(1, 2) if version == 2 else UnknownVersion(version)
+    version = _version_of(result)
     if version not in (1, 2):
         raise UnknownVersion(version)
+    if _speaks_second(result):
+        raise WrongVersion(1, 2)
     try:
         read: v1.InitializeResponse = codec.read(result, v1.InitializeResponse)
     except Malformed as error:
@@ -158,24 +212,27 @@ def _as_first(result: Any) -> Negotiated:
     )
 
 
-async def _again(peer: Peer, offer: Offer, answered: Any, within: float) -> Negotiated:
+# ---- what comes of it ----------------------------------------------------------------------
+
+
+async def _first(peer: Peer, offer: Offer, within: float) -> Negotiated:
+    return _as_first(await peer.request("initialize", _request_v1(offer), within=within))
+
+
+async def _again(peer: Peer, offer: Offer, known: Negotiated, within: float) -> Negotiated:
     """An agent of version 1 was asked in words that it does not know: ask in its own."""
-    known = _as_first(answered)
     try:
-        return await _first(peer, offer, within)
-    except RequestFailed as error:
-        if offer.files or offer.terminals or offer.elicitation:
-            raise StartOver(error) from None  # it would not know what it may ask for
-        return known
+        return await _first(peer, offer, min(within, AGAIN))
     except ConnectionEnded as error:
         raise StartOver(error) from None
+    except PeerError as error:
+        if offer.files or offer.terminals or offer.elicitation:
+            raise StartOver(error, known) from None  # it would not know what it may ask for
+        return known
 
 
-async def _refused(
-    peer: Peer, offer: Offer, version: Version | None, error: PeerError, within: float
-) -> Negotiated:
-    if version == 2:
-        raise error
+async def _refused(peer: Peer, offer: Offer, error: PeerError, within: float) -> Negotiated:
+    """An agent did not want to hear of version 2: perhaps it only wants to hear of 1."""
     if peer.closed:
         raise StartOver(error)
     try:

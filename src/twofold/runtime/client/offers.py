@@ -1,7 +1,8 @@
 """What a client does for an agent of version 1: its files and its terminals.
 
 Only inside the session's directories, and only what the policy or a person allows: a request is a
-permission like any other, held in the session's state while it waits.
+permission like any other, held in the session's state while it waits. What was allowed is what is
+done: the file that was shown, the command with the variables and the directory that were shown.
 """
 
 import shlex
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from twofold.policy import Subject
 from twofold.rpc.errors import RequestError
 from twofold.runtime.files import Files
-from twofold.runtime.terminals import Terminals
+from twofold.runtime.terminals import Terminals, command_of
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET
 from twofold.wire.shared import PermissionOption
@@ -19,7 +20,8 @@ from twofold.wire.shared import PermissionOption
 if TYPE_CHECKING:
     from twofold.runtime.client.session import ClientSession
 
-REJECTED = -32000
+NOT_ALLOWED = -32001
+"""The code of a refusal; the protocol has none for it."""
 
 _OPTIONS = [
     PermissionOption("allow", "Allow", "allow_once"),
@@ -35,6 +37,8 @@ class Offers:
 
     def __init__(self, session: "ClientSession") -> None:
         self._session = session
+        self.roots = session.roots
+        """The directories that are served."""
         self._files = Files(session.roots)
         self._terminals = Terminals(session.roots, on_update=self._shown)
         self._asked = 0
@@ -42,10 +46,6 @@ class Offers:
     async def answer(self, method: str, params: Any) -> Any:
         """The result of one of version 1's `fs/*` and `terminal/*`."""
         return await _ANSWERS[method](self, params)
-
-    def release(self) -> None:
-        """The session is over: everything that still runs is ended."""
-        self._session.client.in_background(self.close())
 
     async def close(self) -> None:
         """End everything that still runs."""
@@ -58,22 +58,21 @@ class Offers:
     # ---- files
 
     async def _read(self, params: v1.ReadTextFileRequest) -> v1.ReadTextFileResponse:
-        path = str(self._files.path_of(params.path))
-        await self._allowed("read", f"Read {path}", path=path)
-        return self._files.read(params)
+        path = self._files.path_of(params.path)
+        await self._allowed("read", f"Read {path}", path=str(path))
+        return self._files.read(params, path)
 
     async def _write(self, params: v1.WriteTextFileRequest) -> v1.Empty:
-        path = str(self._files.path_of(params.path))
-        await self._allowed("edit", f"Write {path}", path=path, text=params.content)
-        return self._files.write(params)
+        path = self._files.path_of(params.path)
+        await self._allowed("edit", f"Write {path}", path=str(path), text=params.content)
+        return self._files.write(params, path)
 
     # ---- terminals
 
     async def _create(self, params: v1.CreateTerminalRequest) -> v1.CreateTerminalResponse:
-        command = params.command
-        if params.args:
-            command = shlex.join([params.command, *params.args])
-        await self._allowed("execute", f"Run {command}", command=command)
+        cwd = str(self._terminals.directory_of(params))
+        command = _typed(params)
+        await self._allowed("execute", f"Run {command}", command=command, cwd=cwd)
         return await self._terminals.create(params)
 
     async def _output(self, params: v1.TerminalRequest) -> v1.TerminalOutputResponse:
@@ -83,32 +82,55 @@ class Offers:
         return await self._terminals.wait_for_exit(params)
 
     async def _kill(self, params: v1.TerminalRequest) -> v1.Empty:
-        self._terminals.kill(params)
-        return v1.Empty()
+        return self._terminals.kill(params)
 
     async def _release(self, params: v1.TerminalRequest) -> v1.Empty:
-        self._terminals.release(params)
-        return v1.Empty()
+        return self._terminals.release(params)
 
     # ---- permission
 
     async def _allowed(
-        self, kind: str, title: str, *, path: str = "", command: str = "", text: str = ""
+        self,
+        kind: str,
+        title: str,
+        *,
+        path: str = "",
+        command: str = "",
+        cwd: str = "",
+        text: str = "",
     ) -> None:
         """Ask whoever decides, showing exactly what would happen; raises if it is not allowed."""
-        session = self._session
         self._asked += 1
         request = v2.RequestPermissionRequest(
-            session.session_id,
+            self._session.session_id,
             title,
             _OPTIONS,
-            text[:_SHOWN] or UNSET,
-            v2.CommandPermissionSubject(command, session.roots[0]) if command else UNSET,
+            _beginning(text) or UNSET,
+            v2.CommandPermissionSubject(command, cwd) if command else UNSET,
         )
         subject = Subject(kind, None, title, (path,) if path else (), command or None)
-        decided = await session.ask_locally(f"client:{self._asked}", request, subject)
+        decided = await self._session.ask_locally(f"client:{self._asked}", request, subject)
+        if decided.by == "cancel":
+            raise RequestError.cancelled()
         if not decided.allowed:
-            raise RequestError(REJECTED, "The client did not allow it", {"reason": str(decided)})
+            raise RequestError(
+                NOT_ALLOWED, "The client does not allow it", {"reason": str(decided)}
+            )
+
+
+def _typed(params: v1.CreateTerminalRequest) -> str:
+    """The command as one would type it, with the variables that the agent sets for it.
+
+    They belong to what is allowed: a variable can make any program run another.
+    """
+    set_first = [f"{shlex.quote(one.name)}={shlex.quote(one.value)}" for one in params.env or ()]
+    return " ".join([*set_first, command_of(params)])
+
+
+def _beginning(text: str) -> str:
+    if len(text) <= _SHOWN:
+        return text
+    return f"{text[:_SHOWN]}\n… and {len(text) - _SHOWN} characters more"
 
 
 _ANSWERS: dict[str, Callable[[Offers, Any], Awaitable[Any]]] = {

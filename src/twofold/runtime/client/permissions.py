@@ -12,8 +12,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from twofold.errors import LocalError
 from twofold.policy import By, Decided, Policy, Rule, Subject, choose, remembered, subject_of
-from twofold.runtime.errors import Problem, Report
+from twofold.runtime.errors import Problem, Report, described
 from twofold.session import Session
 from twofold.session.changes import Changes
 from twofold.wire import v2
@@ -45,10 +46,24 @@ Ask: TypeAlias = Callable[[Question], PermissionOption | None | Awaitable[Permis
 """Asks a person: the chosen option, or None to reject."""
 
 
-class _Waiting(Struct):
+class NoSuchOption(LocalError):
+    """Whoever was asked answered with something else than one of the options."""
+
+    def __init__(self, answer: object) -> None:
+        super().__init__(
+            f"The answer to a permission request is one of its options or None, not {answer!r}."
+        )
+
+
+class Waiting(Struct, eq=False):
+    """A request that waits for its answer."""
+
     request_id: int | str
     question: Question
     answer: asyncio.Future[Decided]
+    person: asyncio.Task[None] | None = None
+    awaited: bool = False
+    """Someone is there to pass the answer on."""
 
 
 class Permissions:
@@ -67,38 +82,52 @@ class Permissions:
         self._policy = policy
         self._ask = ask
         self._report = report
-        self._waiting: dict[int | str, _Waiting] = {}
+        self._waiting: dict[int | str, Waiting] = {}
         self.rules: list[Rule] = []
         """What was answered for always, in this session."""
         self.decisions: list[Decided] = []
         """Every decision, with the rule that made it."""
 
-    async def decide(
+    @property
+    def pending(self) -> bool:
+        """Whether something waits for an answer."""
+        return bool(self._waiting)
+
+    def ask(
         self,
         request_id: int | str,
         request: v2.RequestPermissionRequest,
         subject: Subject | None = None,
-    ) -> Decided:
-        """The answer to a request that the session's state holds already."""
+    ) -> Waiting:
+        """Hold a request in the session's state until it is settled; a rule may do it at once."""
         session = self._session()
+        while request_id in session.permissions:  # an id that is used twice at once
+            request_id = f"{request_id}:again"
+        self._tell(session.ask(request_id, request))
         question = Question(session, request, subject or subject_of(request, session))
-        future: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
-        waiting = _Waiting(request_id, question, future)
-        self._waiting[request_id] = waiting
-        person: asyncio.Future[None] | None = None
+        answer: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting[request_id] = Waiting(request_id, question, answer)
+        if session.cancelling:
+            self._settle(waiting, None, "cancel")
+        elif not self._by_rule(waiting):
+            waiting.person = asyncio.create_task(self._by_person(waiting))
+            # also if whoever asks was cancelled meanwhile: nothing stays pending
+            waiting.person.add_done_callback(lambda _: self._settle_by_nobody(waiting))
+        return waiting
+
+    async def answered(self, waiting: Waiting) -> Decided:
+        """The answer; if whoever waits for it is cancelled the request is withdrawn."""
+        waiting.awaited = True
         try:
-            if session.cancelling:
-                self._settle(waiting, None, "cancel")
-            elif not self._by_rule(waiting):
-                person = asyncio.ensure_future(self._by_person(waiting))
-            decided = await future
+            return await waiting.answer
         finally:
-            if person is not None:
-                person.cancel()
-            del self._waiting[request_id]
-            self._tell(self._session().settle(request_id))
-        self.decisions.append(decided)
-        return decided
+            if waiting.answer.cancelled():
+                self._over(waiting)
+
+    def unless_awaited(self, waiting: Waiting) -> None:
+        """Withdraw a request that was taken back before anyone came to wait for its answer."""
+        if not waiting.awaited:
+            self._over(waiting)
 
     def cancel(self) -> None:
         """The turn was cancelled: whatever waits is answered `cancelled`."""
@@ -107,7 +136,7 @@ class Permissions:
 
     # ---- who decides
 
-    def _by_rule(self, waiting: _Waiting) -> bool:
+    def _by_rule(self, waiting: Waiting) -> bool:
         # what was answered for always comes first, but nothing goes before a rule that rejects
         policy = Policy([*self.rules, *self._policy.rules], self._policy.otherwise)
         ruling = policy.decide(waiting.question.subject)
@@ -120,42 +149,57 @@ class Permissions:
         self._settle(waiting, option, by, ruling.rule)
         return True
 
-    async def _by_person(self, waiting: _Waiting) -> None:
+    async def _by_person(self, waiting: Waiting) -> None:
         question = waiting.question
-        option = choose(question.options, "reject")
-        by: By = "nobody"
-        if self._ask is not None:
-            try:
-                chosen = self._ask(question)
-                if inspect.isawaitable(chosen):
-                    chosen = await chosen
-            except Exception as error:
-                text = f"Asking for permission failed, so it is rejected: {error}"
-                self._report(Problem("handler", text, error=error))
-            else:
-                by = "person"
-                if chosen is not None:
-                    option = chosen
-        self._settle(waiting, option, by)
-        if by == "person" and option is not None:
+        if self._ask is None:
+            return
+        try:
+            chosen = self._ask(question)
+            if inspect.isawaitable(chosen):
+                chosen = await chosen
+            if chosen is not None and chosen not in question.options:
+                raise NoSuchOption(chosen)
+        except Exception as error:
+            text = f"Asking for permission failed, so it is rejected: {described(error)}"
+            self._report(Problem("handler", text, error=error))
+            return
+        option = choose(question.options, "reject") if chosen is None else chosen
+        if self._settle(waiting, option, "person") and option is not None:
             self._remember(question.subject, option)
+
+    def _settle_by_nobody(self, waiting: Waiting) -> None:
+        self._settle(waiting, choose(waiting.question.options, "reject"), "nobody")
 
     def _remember(self, subject: Subject, option: PermissionOption) -> None:
         rule = remembered(subject, option)
         if rule is not None:
             self.rules.append(rule)
             for waiting in list(self._waiting.values()):
-                if not waiting.answer.done():
-                    self._by_rule(waiting)
+                self._by_rule(waiting)
+
+    # ---- the end of it
 
     def _settle(
-        self, waiting: _Waiting, option: PermissionOption | None, by: By, rule: Rule | None = None
-    ) -> None:
+        self, waiting: Waiting, option: PermissionOption | None, by: By, rule: Rule | None = None
+    ) -> bool:
         if waiting.answer.done():
-            return  # the first answer counts
+            return False  # the first answer counts
         identity, kind = (option.option_id, option.kind) if option else (None, None)
         subject = waiting.question.subject
-        waiting.answer.set_result(Decided(waiting.request_id, subject, identity, kind, by, rule))
+        decided = Decided(waiting.request_id, subject, identity, kind, by, rule)
+        waiting.answer.set_result(decided)
+        self.decisions.append(decided)
+        self._over(waiting)
+        return True
+
+    def _over(self, waiting: Waiting) -> None:
+        """Nobody has to be asked any more."""
+        waiting.answer.cancel()  # does nothing to one that was given
+        if self._waiting.pop(waiting.request_id, None) is None:
+            return
+        if waiting.person is not None and waiting.person is not asyncio.current_task():
+            waiting.person.cancel()
+        self._tell(self._session().settle(waiting.request_id))
 
 
 def response(decided: Decided) -> v2.RequestPermissionResponse:

@@ -1,8 +1,8 @@
 """What a person or a program wants to say → the blocks of a prompt.
 
-Text, files and content blocks; only what the agent said it can take. A file becomes an image where
-it is one, a resource with its text where the agent takes those, and a link otherwise. Anything
-that the agent cannot take is refused here, before it is sent.
+Text, files and content blocks; only what the agent said it can take. A file becomes an image or a
+sound where it is one, a resource with its text where the agent takes those, and a link otherwise.
+Anything that the agent cannot take is refused here, before it is sent.
 """
 
 import base64
@@ -29,9 +29,11 @@ Part: TypeAlias = str | PathLike[str] | ContentBlock
 """What a prompt may be made of: text, the path of a file, a content block."""
 
 EMBEDDED = 256 * 1024
-"""Files up to this size travel inside the prompt; larger ones as a link."""
+"""Texts up to this size travel inside the prompt; larger ones as a link."""
+PLAYED = 20 * 1024 * 1024
+"""Images and sounds up to this size travel inside the prompt; larger ones as a link."""
 
-_WORDS: dict[type, tuple[str, str]] = {
+_NEEDS: dict[type, tuple[str, str]] = {
     ImageContent: ("image", "images"),
     AudioContent: ("audio", "audio"),
     EmbeddedResource: ("embedded_context", "embedded resources"),
@@ -51,12 +53,12 @@ def blocks_of(
     parts: tuple[Part, ...], able: v2.PromptCapabilities, agent: str
 ) -> list[ContentBlock]:
     """The blocks of a prompt; raises `NotSupported` for what the agent cannot take."""
-    if not parts or all(isinstance(part, str) and not part for part in parts):
+    blocks = [_block(part, able) for part in parts if part != ""]
+    if not blocks:
         raise LocalError("A prompt needs some content.")
-    blocks = [_block(part, able) for part in parts]
     for block in blocks:
-        name, words = _WORDS.get(type(block), ("", ""))
-        if name and getattr(able, name) in (UNSET, None):
+        capability, words = _NEEDS.get(type(block), ("", ""))
+        if capability and not getattr(able, capability):
             raise NotSupported(
                 f"{agent} does not take {words} in prompts. Send text or a link instead."
             )
@@ -67,23 +69,43 @@ def _block(part: Part, able: v2.PromptCapabilities) -> ContentBlock:
     if isinstance(part, str):
         return TextContent(part)
     if isinstance(part, PathLike):
-        return _file(Path(part), able)
+        return _file(Path(part).absolute(), able)
+    if not isinstance(part, ContentBlock):
+        raise LocalError(
+            f"A prompt is made of text, paths and content blocks, not of {type(part).__name__}."
+        )
     return part
 
 
 def _file(path: Path, able: v2.PromptCapabilities) -> ContentBlock:
-    path = path.absolute()
-    kind = mimetypes.guess_type(path.name)[0]
+    kind = mimetypes.guess_type(path.name)[0] or ""
     try:
         size = path.stat().st_size
-        if kind and kind.startswith("image/") and able.image:
-            data = base64.b64encode(path.read_bytes()).decode()
-            return ImageContent(data, kind, uri=path.as_uri())
-        if able.embedded_context and size <= EMBEDDED and path.is_file():
-            text = path.read_text(encoding="utf-8")
-            return EmbeddedResource(TextResourceContents(text, path.as_uri(), kind or UNSET))
-    except UnicodeDecodeError:
-        pass  # not text: a link says where it is
+        if not path.is_file():  # a directory, or a pipe that would make us wait
+            return ResourceLink(path.name, path.as_uri())
+        return _inside(path, kind, size, able) or ResourceLink(
+            path.name, path.as_uri(), mime_type=kind or UNSET, size=size
+        )
     except OSError as error:
         raise FileNotReadable(path, error.strerror or str(error)) from None
-    return ResourceLink(path.name, path.as_uri(), mime_type=kind or UNSET, size=size)
+
+
+def _inside(path: Path, kind: str, size: int, able: v2.PromptCapabilities) -> ContentBlock | None:
+    """The file itself, if it may travel inside the prompt."""
+    if size <= PLAYED:
+        # a drawing in XML is no picture to a model, but a text
+        if able.image and kind.startswith("image/") and not kind.endswith("+xml"):
+            return ImageContent(_base64(path), kind, uri=path.as_uri())
+        if able.audio and kind.startswith("audio/"):
+            return AudioContent(_base64(path), kind)
+    if able.embedded_context and size <= EMBEDDED:
+        try:
+            text = path.read_bytes().decode()
+        except UnicodeDecodeError:
+            return None  # not text: a link says where it is
+        return EmbeddedResource(TextResourceContents(text, path.as_uri(), kind or UNSET))
+    return None
+
+
+def _base64(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

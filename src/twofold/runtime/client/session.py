@@ -5,33 +5,36 @@ is lifted on its way in. Everything that belongs to the session (updates, permis
 answers to what was asked) passes through one inbox, in the order of the wire.
 """
 
-import inspect
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from twofold.convert.drafts import lift, lift_permission
+from twofold.convert.losses import Loss, Losses
 from twofold.convert.upgrader import Upgrader
-from twofold.errors import LocalError
+from twofold.errors import LocalError, PeerError
 from twofold.policy import Decided, Subject
+from twofold.rpc.errors import RESOURCE_NOT_FOUND, RequestFailed
 from twofold.rpc.messages import Request
-from twofold.runtime.client.feed import RATE, ChangeCallback, ChangeFeed, OnChange
-from twofold.runtime.client.permissions import Permissions, response
+from twofold.runtime.client import settings
+from twofold.runtime.client.feed import RATE, ChangeFeed, OnChange
+from twofold.runtime.client.permissions import Permissions, Waiting, response
 from twofold.runtime.client.prompting import Part, blocks_of
 from twofold.runtime.client.turns import GIVE_UP, Reply, Turns
-from twofold.runtime.errors import ConnectionClosed, NotSupported, Problem
+from twofold.runtime.client.watching import OnUpdate, Watchers
+from twofold.runtime.errors import ConnectionClosed, Problem
 from twofold.runtime.inbox import Inbox
 from twofold.session import Session
-from twofold.session.changes import Changes
 from twofold.wire import v1, v2
+from twofold.wire.shared import CancelledPermissionOutcome
 
 if TYPE_CHECKING:
     from twofold.runtime.client.client import Client
 
-OnUpdate: TypeAlias = Callable[[v2.SessionUpdate], Awaitable[None] | None]
 F = TypeVar("F", bound=OnUpdate)
 
-# what only version 1 says: an agent that claims version 2 and says it speaks version 1
-_OF_V1 = frozenset({"tool_call", "plan", "current_mode_update"})
+LOSSES = 100
+"""How many different losses of a session are told of."""
 
 
 class ClientSession:
@@ -41,18 +44,23 @@ class ClientSession:
         self.client = client
         self.session_id = session_id
         self.state = Session(session_id)
-        """What the session looks like now. Read it; only updates change it."""
+        """What the session looks like now. Read it; only updates change it.
+
+        When the session is loaded again it is told from its beginning, into another object.
+        """
         self.roots: list[str] = []
         """The directories that the session may touch; the first is where it works."""
         self.closed = False
         self.inbox: Inbox = client.inbox_of(session_id)
-        self._upgrader = Upgrader() if client.version == 1 else None
+        self._upgrader = self._new_upgrader() if client.version == 1 else None
+        self._lifting: Upgrader | None = None
+        self._watchers = Watchers(session_id, client.report)
+        self._handlers, self._feeds = self._watchers.handlers, self._watchers.feeds
         self.permissions = Permissions(
-            lambda: self.state, self._told, client.policy, client.ask, client.report
+            lambda: self.state, self._watchers.told, client.policy, client.ask, client.report
         )
         self._turns = Turns(self)
-        self._handlers: list[OnUpdate] = []
-        self._feeds: list[ChangeFeed | ChangeCallback] = []
+        self._why: Exception | None = None
 
     @property
     def upgrader(self) -> Upgrader | None:
@@ -64,38 +72,31 @@ class ClientSession:
         """Every permission that was decided, by whom and by which rule."""
         return self.permissions.decisions
 
+    def _new_upgrader(self) -> Upgrader:
+        losses = _Told(self.session_id, self.client.report)
+        return Upgrader(losses, own_terminals=self.client.offers_terminals)
+
     # ---- watching
 
     def on_update(self, handler: F) -> F:
         """Have `handler(update)` called for every update, in order; it may be a coroutine.
 
         The next update and the answer to a prompt wait until it is done, so a slow one slows the
-        agent down; one that never comes back is given up after a while.
+        agent down; one that does not come back is given up after a while.
         """
         self._handlers.append(handler)
         return handler
 
     def on_change(self, callback: OnChange, rate: float = RATE) -> Callable[[], None]:
         """Have `callback(changes)` called at most `rate` times a second; returns what stops it."""
-        return self._watch(ChangeCallback(callback, rate))
+        return self._watchers.call_back(callback, rate)
 
     def changes(self, rate: float = RATE) -> ChangeFeed:
-        """`async for changes in session.changes()`: facts, gathered `rate` times a second."""
-        feed = ChangeFeed(rate)
-        self._watch(feed)
-        return feed
+        """`async for changes in session.changes()`: facts, gathered `rate` times a second.
 
-    def _watch(self, feed: ChangeFeed | ChangeCallback) -> Callable[[], None]:
-        self._feeds.append(feed)
-        if self.closed:
-            feed.end()
-
-        def stop() -> None:
-            if feed in self._feeds:
-                self._feeds.remove(feed)
-                feed.end()
-
-        return stop
+        Whoever stops looking before the session is gone calls `close` on what this returns.
+        """
+        return self._watchers.feed(rate)
 
     # ---- what the agent says
 
@@ -114,12 +115,6 @@ class ClientSession:
     def _lifted(self, update: v2.SessionUpdate) -> Awaitable[None] | None:
         return self._apply(lift(update))
 
-    def _unknown(self, update: v2.UnknownUpdate) -> Awaitable[None] | None:
-        if update.tag in _OF_V1:
-            text = f"The agent claims version 2 and sent {update.tag!r}, which is version 1"
-            self.client.report(Problem("version", text, self.session_id))
-        return self._apply(update)
-
     def _user_message(self, update: v2.UserMessage | v2.UserMessageChunk) -> Awaitable[None] | None:
         self._turns.heard(update)
         return self._apply(update)
@@ -130,28 +125,33 @@ class ClientSession:
     def _apply(self, update: v2.SessionUpdate) -> Awaitable[None] | None:
         changes = self.state.apply(update)
         if self._feeds:
-            self._told(changes)
-        return self._handled(update) if self._handlers else None
+            self._watchers.told(changes)
+        return self._watchers.handled(update) if self._handlers else None
 
     def apply_all(self, updates: Sequence[v2.SessionUpdate]) -> Awaitable[None] | None:
+        """Several updates that are one to the agent: none of them fails because another does."""
         if len(updates) == 1:
             return self._apply(updates[0])
-        waiting = [each for update in updates if (each := self._apply(update)) is not None]
-        return _one_by_one(waiting) if waiting else None
+        applied = []
+        for update in updates:
+            try:
+                self._watchers.told(self.state.apply(update))
+            except PeerError as error:
+                self.client.report(Problem("update", str(error), self.session_id, error))
+            else:
+                applied.append(update)
+        return self._watchers.all_handled(applied) if self._handlers else None
 
-    def _told(self, changes: Changes) -> None:
-        for feed in self._feeds:
-            feed.add(changes)
+    def update_v1(self, update: v1.SessionUpdate, size: int) -> None:
+        """An update in the words of version 1, of an agent that claims version 2."""
+        self.inbox.put(self._take_v1, update, size)
 
-    def _handled(self, update: v2.SessionUpdate) -> Awaitable[None] | None:
-        waiting = []
-        for handler in self._handlers:
-            result = handler(update)
-            if inspect.isawaitable(result):
-                waiting.append(result)
-        if not waiting:
-            return None
-        return waiting[0] if len(waiting) == 1 else _one_by_one(waiting)
+    def _take_v1(self, update: v1.SessionUpdate) -> Awaitable[None] | None:
+        if self._lifting is None:
+            self._lifting = self._new_upgrader()
+            text = "The agent claims version 2 of the protocol, and sends updates of version 1"
+            self.client.report(Problem("version", text, self.session_id))
+        return self.apply_all(self._lifting.update(update))
 
     # ---- turns
 
@@ -159,9 +159,14 @@ class ClientSession:
         """Say something, and wait until the agent has ended its turn.
 
         Text, paths of files, content blocks; what the agent cannot take is refused. Cancelling the
-        task cancels the turn.
+        task cancels the turn. An agent of version 1 has one turn at a time: further prompts wait.
         """
         self.check_open()
+        if self._watchers.waiting_here:
+            raise LocalError(
+                "A handler of updates cannot wait for a turn, for the turn waits for the handler:"
+                " prompt in a task of its own."
+            )
         blocks = blocks_of(parts, self.client.prompt_capabilities, self.client.agent_name)
         return await self._turns.prompt(blocks)
 
@@ -169,69 +174,43 @@ class ClientSession:
         """Stop the turn and wait until it has ended; after `give_up` seconds it is given up.
 
         Permissions that wait are answered `cancelled`, running tool calls are shown as cancelled,
-        and what still comes is accepted.
+        and what still comes is accepted. Prompts that wait for their turn are dropped. A handler
+        of updates that cancels does not wait.
         """
-        await self._turns.cancel(give_up)
+        if self._watchers.waiting_here:
+            self._turns.stop(give_up)
+        else:
+            await self._turns.cancel(give_up)
 
     # ---- settings
 
     async def set_config_option(self, config_id: str, value: str | bool) -> None:
         """Choose a value for one of `state.config_options`."""
         self.check_open()
-        if self._upgrader is not None and self._sets_mode(config_id):
-            await self._set_mode_v1(str(value))
-            return
-        kind = "boolean" if isinstance(value, bool) else "id"
-        request = v2.SetSessionConfigOptionRequest(self.session_id, config_id, kind, value)
-        await self.client.call(
-            "session/set_config_option", request, arrived=self.then(self._options_set)
-        )
+        await settings.set_config_option(self, config_id, value)
 
     async def set_mode(self, mode: str) -> None:
         """Choose a mode: the config option of category `mode`, whatever it is called."""
-        for option in self.state.config_options:
-            if isinstance(option, v2.SessionConfigSelect) and option.category == "mode":
-                await self.set_config_option(option.config_id, mode)
-                return
-        raise NotSupported(f"{self.client.agent_name} has no modes.")
-
-    def _sets_mode(self, config_id: str) -> bool:
-        # the option was made of modes: only then is there no option of the agent's own
-        upgrader = self._upgrader
-        return upgrader is not None and upgrader.is_made_mode(config_id)
-
-    async def _set_mode_v1(self, mode: str) -> None:
-        def chosen(outcome: Any) -> Awaitable[None] | None:
-            if isinstance(outcome, Exception) or self._upgrader is None:
-                return None
-            return self.apply_all(self._upgrader.mode_set(mode))
-
-        await self.client.request_v1(
-            "session/set_mode",
-            v1.SetSessionModeRequest(self.session_id, mode),
-            self.then(chosen),
-        )
-
-    def _options_set(self, outcome: Any) -> Awaitable[None] | None:
-        if isinstance(outcome, v1.SetSessionConfigOptionResponse) and self._upgrader is not None:
-            return self._take(v1.ConfigOptionUpdate(outcome.config_options))
-        if isinstance(outcome, v2.SetSessionConfigOptionResponse):
-            return self._apply(v2.ConfigOptionUpdate(outcome.config_options))
-        return None
+        self.check_open()
+        await settings.set_mode(self, mode)
 
     async def cancel_tool_call(self, tool_call_id: str) -> None:
         """Stop one tool call (version 2, where the call says that it can be)."""
+        self.check_open()
         request = v2.CancelToolCallRequest(self.session_id, tool_call_id)
-        await self.client.call("tool_call/cancel", request)
+        await self.client.call("tool_call/cancel", request, arrived=self.then())
 
     async def cancel_terminal(self, terminal_id: str) -> None:
         """Stop what runs in a terminal (version 2, where the terminal says that it can be)."""
+        self.check_open()
         request = v2.CancelTerminalRequest(self.session_id, terminal_id)
-        await self.client.call("terminal/cancel", request)
+        await self.client.call("terminal/cancel", request, arrived=self.then())
 
     # ---- beginning and end
 
-    def then(self, handle: Callable[[Any], Awaitable[None] | None]) -> Callable[[Any], Inbox]:
+    def then(
+        self, handle: Callable[[Any], Awaitable[None] | None] = lambda outcome: None
+    ) -> Callable[[Any], Inbox]:
         """Have an answer handled in its place among the updates."""
 
         def arrived(outcome: Any) -> Inbox:
@@ -244,8 +223,8 @@ class ClientSession:
         """The answer to new, load or resume."""
         updates: list[v2.SessionUpdate] = []
         if isinstance(outcome, v1.NewSessionResponse | v1.SessionSetup) and self._upgrader:
-            self._upgrader.setup(outcome)
-            if self._upgrader.config_options:
+            if outcome.modes or outcome.config_options:  # one that says nothing changes nothing
+                self._upgrader.setup(outcome)
                 updates.append(v2.ConfigOptionUpdate(self._upgrader.config_options))
         elif isinstance(outcome, v2.NewSessionResponse | v2.ResumeSessionResponse):
             if outcome.config_options:
@@ -254,15 +233,33 @@ class ClientSession:
                 updates.append(lift(v2.AvailableCommandsUpdate(outcome.available_commands)))
         return self.apply_all(updates) if updates else None
 
-    def start_over(self) -> Session:
-        """A replay tells everything again: what it will tell is forgotten first."""
-        before, after = self.state, Session(self.session_id, self.state.draft)
-        after.commands_update, after.config_update = before.commands_update, before.config_update
-        after.info, after.usage = before.info, before.usage
-        self.state = after
-        if self._upgrader is not None:
-            self._upgrader = self._upgrader.replayed()
-        return before
+    def start_over(self) -> Callable[[], None]:
+        """A replay tells everything again: what it will tell is forgotten; returns what undoes it.
+
+        It happens in its place among the updates.
+        """
+        if self._turns.going_on:
+            raise LocalError(
+                f"The session {self.session_id} is in the middle of a turn: wait for its end, or"
+                " cancel it, before you load it again."
+            )
+        before = self.state, self._upgrader, self._lifting
+        begun = False
+
+        def forget(_: None) -> None:
+            nonlocal begun
+            begun = True
+            self.state = _forgotten(self.state)
+            if self._upgrader is not None:
+                self._upgrader = self._upgrader.replayed()
+            self._lifting = None
+
+        def undo() -> None:
+            if begun:
+                self.state, self._upgrader, self._lifting = before
+
+        self.inbox.put(forget, None)
+        return undo
 
     async def close(self) -> None:
         """End the session; the agent frees what it holds for it, and can load it again later."""
@@ -272,7 +269,12 @@ class ClientSession:
         try:
             if self.client.can("close"):
                 request = v2.SessionParams(self.session_id)
-                await self.client.call("session/close", request, arrived=self.then(lambda _: None))
+                await self.client.call(
+                    "session/close", request, arrived=self.then(), within=GIVE_UP
+                )
+        except RequestFailed as error:
+            if error.code != RESOURCE_NOT_FOUND:  # v2: then it was closed already
+                raise
         finally:
             self.ended(None)
 
@@ -281,42 +283,53 @@ class ClientSession:
         if self.closed:
             return
         self.closed = True
+        self._why = error
         self.permissions.cancel()
         self._turns.fail(error or ConnectionClosed("The session was closed."))
-        for feed in self._feeds:
-            feed.end()
+        self.inbox.put(lambda _: self._watchers.end(), None)
         self.client.forget(self)
 
     def check_open(self) -> None:
+        if self._why is not None:
+            raise self._why.with_traceback(None)  # raised again and again, it would only grow
         if self.closed:
-            raise LocalError(f"The session {self.session_id} is closed.")
+            raise LocalError(
+                f"The session {self.session_id} is closed: load it again, or make a new one."
+            )
 
     # ---- permissions
 
-    def permission(self, asked: tuple[Request, Any]) -> Awaitable[None] | None:
+    def permission(self, asked: tuple[Request, Any]) -> None:
         """A permission request, in its place among the updates."""
         request, params = asked
-        if self._upgrader is not None:
-            lifted = self._upgrader.permission(params)
-        else:
-            lifted = lift_permission(params)
-        key = request.id
-        while key in self.state.permissions:  # an id that is used twice at once
-            key = f"{key}:again"
-        self._told(self.state.ask(key, lifted))
+        try:
+            waiting = self._ask(request, params)
+        except Exception as error:
+            self.client.peer.refuse(request, error)
+            return
 
-        async def answer(request: Request) -> v2.RequestPermissionResponse:
-            return response(await self.permissions.decide(key, lifted))
+        async def answer(_: Request) -> v2.RequestPermissionResponse:
+            if waiting is None:  # there was nothing to choose from
+                return v2.RequestPermissionResponse(CancelledPermissionOutcome())
+            return response(await self.permissions.answered(waiting))
 
         self.client.peer.serve(request, answer)
-        return None
+        if waiting is not None:
+            # by then whoever waits for the answer has begun to, unless the agent took it back
+            asyncio.get_running_loop().call_soon(self.permissions.unless_awaited, waiting)
+
+    def _ask(self, request: Request, params: Any) -> Waiting | None:
+        if not params.options:
+            return None
+        upgrader = self._upgrader
+        lifted = lift_permission(params) if upgrader is None else upgrader.permission(params)
+        return self.permissions.ask(request.id, lifted)
 
     async def ask_locally(
         self, key: str, request: v2.RequestPermissionRequest, subject: Subject
     ) -> Decided:
         """Ask for something that the agent wants this client to do."""
-        self._told(self.state.ask(key, request))
-        return await self.permissions.decide(key, request, subject)
+        return await self.permissions.answered(self.permissions.ask(key, request, subject))
 
     def happened(self, update: v2.SessionUpdate) -> None:
         """Something that happens on this side and belongs to the session."""
@@ -331,10 +344,31 @@ _SPECIAL: dict[type, Callable[[ClientSession, Any], Awaitable[None] | None]] = {
     v2.StateUpdate: ClientSession._state_reported,
     v2.UserMessage: ClientSession._user_message,
     v2.UserMessageChunk: ClientSession._user_message,
-    v2.UnknownUpdate: ClientSession._unknown,
 }
 
 
-async def _one_by_one(waiting: Sequence[Awaitable[None]]) -> None:
-    for each in waiting:
-        await each
+def _forgotten(before: Session) -> Session:
+    """A session that will be told again; what a replay does not tell stays."""
+    after = Session(before.session_id, before.draft)
+    after.commands_update, after.config_update = before.commands_update, before.config_update
+    after.info, after.usage = before.info, before.usage
+    after.state_update, after.cancelling = before.state_update, before.cancelling
+    after.permissions = before.permissions
+    return after
+
+
+class _Told(Losses):
+    """Tells of every loss once, and keeps none."""
+
+    def __init__(self, session_id: str, tell: Callable[[Problem], None]) -> None:
+        super().__init__()
+        self._session_id = session_id
+        self._tell = tell
+        self._known: set[Loss] = set()
+
+    def report(self, path: str, reason: str) -> None:
+        loss = Loss(path, reason)
+        if loss not in self._known and len(self._known) < LOSSES:
+            self._known.add(loss)
+            text = f"Something that the agent said was lost: {path}: {reason}"
+            self._tell(Problem("loss", text, self._session_id))

@@ -1,9 +1,10 @@
 """The turns of a client's session: from the prompt to its one end.
 
-Version 1 answers a prompt when the turn is over, and has one turn at a time; version 2 answers when
-the prompt was inserted, and tells the end by an idle state. Either way `prompt` returns when the
-turn is over and everything that was said before its end has been handled. A turn that is cancelled
-is given some time to end, and then given up: nothing stays pending.
+Version 1 answers a prompt when the turn is over, and has one turn at a time: further prompts wait.
+Version 2 answers when the prompt was inserted, and tells the end by an idle state. Either way
+`prompt` returns when the turn is over and everything that was said before its end has been
+handled. A turn that is cancelled is given some time to end, and then given up: nothing stays
+pending.
 """
 
 import asyncio
@@ -13,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from twofold.convert.turn import OpenTurn
-from twofold.errors import PeerError, TwofoldError
 from twofold.rpc.errors import INTERNAL_ERROR, REQUEST_CANCELLED, RequestFailed
-from twofold.runtime.errors import Problem
+from twofold.runtime.errors import ConnectionClosed, ConnectionEnded, Problem
 from twofold.runtime.inbox import Inbox
 from twofold.session import Draft, Message
 from twofold.session.parts import Entry
 from twofold.wire import v1, v2
+from twofold.wire.base import Extras
 from twofold.wire.content import ContentBlock
 from twofold.wire.shared import Error, Usage
 
@@ -29,17 +30,20 @@ if TYPE_CHECKING:
 GIVE_UP = 30.0
 """How many seconds an agent has to end a turn that was cancelled."""
 SETTLE = 1.0
-"""How many seconds after an idle that no work led up to work may still begin."""
+"""How many seconds after an idle that no work led up to work may still begin, if something was
+said; an answer to the prompt may come after the end of its turn by as much."""
+SETTLE_SILENT = 10.0
+"""The same, if the agent has said nothing yet."""
 
 _OPEN = frozenset({"pending", "in_progress", "paused"})
 
 
-class TurnFailed(PeerError):
-    """The agent ended a turn with an error."""
+class TurnFailed(RequestFailed):
+    """The agent ended a turn with an error; `error` is None if it did not say which."""
 
     def __init__(self, error: Error | None) -> None:
-        said = f": {error.message} ({error.code})" if error else ", and did not say which."
-        super().__init__(f"The agent ended its turn with an error{said}")
+        told = error or Error(INTERNAL_ERROR, "the agent did not say why the turn failed")
+        super().__init__("session/prompt", told.code, told.message, told.data)
         self.error = error
 
 
@@ -49,29 +53,36 @@ class Reply(Struct):
     stop_reason: str
     """`end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled` or a newer word."""
     entries: list[Entry]
-    """The messages, thoughts and tool calls that the turn brought."""
+    """The messages, thoughts and tool calls that the turn brought, the prompt among them."""
     usage: Usage | None = None
     given_up: bool = False
     """The turn was cancelled, and the agent did not end it in time."""
 
     @property
     def text(self) -> str:
-        """What the agent said."""
-        return "".join(
+        """What the agent said; a blank line stands between two messages."""
+        said = (
             entry.text
             for entry in self.entries
             if isinstance(entry, Message) and entry.role == "agent"
         )
+        return "\n\n".join(filter(None, said))
 
 
-class _Turn(Struct, eq=False):
+class Turn(Struct, eq=False):
     """A prompt, and what it waits for."""
 
-    open: OpenTurn
+    blocks: list[ContentBlock]
     end: asyncio.Future[v2.StateUpdate]
-    start: int
+    open: OpenTurn | None = None
+    """What was heard of it; None until it was sent and what came before that is handled."""
+    sent: bool = False
+    answered: bool = False
+    start: int | None = None
     """How many entries there were before."""
-    before: v2.StateUpdate
+    stop: int | None = None
+    """How many entries there were at its end."""
+    before: v2.StateUpdate | None = None
     """What the session was doing before."""
     failure: Exception | None = None
     """Why there is no result, if it is not for the agent to say."""
@@ -92,147 +103,196 @@ class Turns:
 
     def __init__(self, session: "ClientSession") -> None:
         self._session = session
-        self._open: list[_Turn] = []
+        self._open: list[Turn] = []
         self._one = asyncio.Lock()  # version 1 has one turn at a time
+
+    @property
+    def going_on(self) -> bool:
+        """Whether a prompt waits for the end of its turn."""
+        return bool(self._open)
 
     # ---- prompts
 
     async def prompt(self, blocks: list[ContentBlock]) -> Reply:
         """Send a prompt and wait for the end of its turn; a cancelled task cancels the turn."""
-        begun = asyncio.Event()
-        turn = self._session.client.in_background(self._take(blocks, begun))
+        turn = Turn(blocks, asyncio.get_running_loop().create_future())
+        self._open.append(turn)
+        work = self._session.client.in_background(self._work(turn))
         try:
-            return await asyncio.shield(turn)
+            return await asyncio.shield(work)
         except asyncio.CancelledError:
-            if begun.is_set():
+            if not turn.sent:
+                turn.over(_CANCELLED)
+            elif not turn.end.done():
                 self.stop()  # it goes on until the agent has ended it
-            else:
-                turn.cancel()
             raise
 
-    async def _take(self, blocks: list[ContentBlock], begun: asyncio.Event) -> Reply:
-        if self._session.upgrader is None:
-            return await self._turn(blocks, begun)
-        async with self._one:
-            self._session.check_open()
-            return await self._turn(blocks, begun)
-
-    async def _turn(self, blocks: list[ContentBlock], begun: asyncio.Event) -> Reply:
-        session, state = self._session, self._session.state
-        end: asyncio.Future[v2.StateUpdate] = asyncio.get_running_loop().create_future()
-        opened = OpenTurn(state.state != "idle")
-        opened.echo.expect(blocks)
-        turn = _Turn(opened, end, len(state.entries), state.state_update)
-        self._open.append(turn)
-        begun.set()
-        if session.upgrader is not None:
-            session.inbox.put(session.apply_all, session.upgrader.prompt(blocks))
-        sent = asyncio.create_task(self._send(turn, blocks))
+    async def _work(self, turn: Turn) -> Reply:
         try:
-            await end
+            if self._session.upgrader is None:
+                await self._play(turn)
+            else:
+                async with self._one:
+                    await self._play(turn)
         finally:
             self._open.remove(turn)
-            await _finished(sent)
-        return self._reply(turn, end.result())
+        return self._reply(turn, turn.end.result())
 
-    async def _send(self, turn: _Turn, blocks: list[ContentBlock]) -> None:
+    async def _play(self, turn: Turn) -> None:
+        if turn.end.done():
+            return  # it was cancelled while it waited
+        self._session.check_open()
+        asking = asyncio.create_task(self._ask(turn))
+        try:
+            await turn.end
+        finally:
+            # version 2 may still answer a prompt whose turn is over; nobody else will
+            late = turn.failure is None and not turn.given_up
+            await _finished(asking, SETTLE if late else 0)
+
+    async def _ask(self, turn: Turn) -> None:
         def arrived(outcome: Any) -> Inbox:
+            turn.answered = True
             self._session.inbox.put(self._answered, (turn, outcome))
             return self._session.inbox
 
-        request = v2.PromptRequest(self._session.session_id, blocks)
+        if turn.end.done():
+            return
+        turn.sent = True  # from here on a cancel comes after the prompt on the wire
+        self._session.inbox.put(self._begin, turn)
+        request = v2.PromptRequest(self._session.session_id, turn.blocks)
         try:
             await self._session.client.call("session/prompt", request, arrived=arrived)
-        except TwofoldError as error:
-            if not turn.end.done():  # it was never sent
+        except Exception as error:
+            if not turn.answered:  # it could not be sent
                 self._session.inbox.put(self._answered, (turn, error))
 
-    def _reply(self, turn: _Turn, state: v2.StateUpdate) -> Reply:
+    def _begin(self, turn: Turn) -> Awaitable[None] | None:
+        """The prompt, in its place among the updates."""
+        state, upgrader = self._session.state, self._session.upgrader
+        others = any(each.sent and not each.end.done() for each in self._open if each is not turn)
+        turn.open = OpenTurn(others or state.state != "idle")
+        turn.open.echo.expect(turn.blocks)
+        turn.start, turn.before = len(state.entries), state.state_update
+        return self._session.apply_all(upgrader.prompt(turn.blocks)) if upgrader else None
+
+    def _reply(self, turn: Turn, state: v2.StateUpdate) -> Reply:
         if turn.failure is not None:
             raise turn.failure
         if state.stop_reason == "error":
             raise TurnFailed(state.error or None)
-        entries = self._session.state.entries[turn.start :]
+        brought = slice(turn.start, turn.stop)
+        entries = [] if turn.start is None else self._session.state.entries[brought]
         reason = state.stop_reason or "end_turn"
         return Reply(reason, entries, state.usage or None, turn.given_up)
 
     # ---- what the agent says of them
 
     def heard(self, update: v2.UserMessage | v2.UserMessageChunk) -> None:
-        """A user message: it may be a prompt of ours."""
-        for turn in self._open:
-            if not turn.open.inserted:
-                turn.open.echoed(update)
+        """A user message: it may be a prompt of ours, but not two of them."""
+        heard = [turn.open for turn in self._open if turn.open is not None]
+        if any(each.message_id == update.message_id for each in heard):
+            return
+        for each in heard:
+            if not each.inserted and each.echoed(update):
+                return
 
     def reported(self, update: v2.StateUpdate) -> list[v2.SessionUpdate]:
         """The agent of version 2 said what it is doing; what there is to apply."""
-        ended = []
+        ahead = False
         for turn in self._open:
-            turn.open.report(update)
-            if self._look(turn, update):
-                ended.append(turn)
-        if update.state != "idle":
-            return [update]
-        for turn in ended:
-            self._session.inbox.put_next(self._over, (turn, update))
-        return [*self._left_open(), update]
+            if turn.open is None:
+                continue
+            if update.state == "idle" and turn.open.busy and not turn.open.inserted:
+                # what ended is other work: an agent may hold a prompt until then
+                turn.open.busy, turn.open.running = ahead, False
+                turn.start = len(self._session.state.entries)
+            else:
+                turn.open.report(update)
+            if self._look(turn, turn.open, update):
+                self._session.inbox.put_next(self._over, (turn, update))
+            else:
+                ahead = True
+        return [update] if update.state != "idle" else [*self._left_open(), update]
 
-    def _answered(self, answer: tuple[_Turn, Any]) -> Awaitable[None] | None:
+    def _answered(self, answer: tuple[Turn, Any]) -> Awaitable[None] | None:
         """The prompt was answered, with a result or with an error."""
         turn, outcome = answer
-        upgrader = self._session.upgrader
+        if turn.end.done():
+            return None  # and then the agent went, or answered what was given up
         if isinstance(outcome, Exception):
-            return self._fail(turn, outcome)
-        if isinstance(outcome, v1.PromptResponse) and upgrader is not None:
-            return self._end(turn, upgrader.finished(outcome))
+            return self._failed(turn, outcome)
+        if isinstance(outcome, v1.PromptResponse) and self._session.upgrader is not None:
+            return self._end(turn, self._session.upgrader.finished(outcome))
         if isinstance(outcome, v2.PromptResponse):
             self._session.state.draft = Draft.NOVEMBER  # only November names the message
-        turn.open.accepted(outcome)
-        if self._look(turn, self._session.state.state_update) and turn.open.end is not None:
-            turn.over(turn.open.end)
+        elif (reason := _stop_reason(outcome)) is not None:
+            return self._end(turn, v2.StateUpdate("idle", reason))
+        if turn.open is not None:
+            turn.open.accepted(outcome)
+            self._look(turn, turn.open, self._session.state.state_update)
+            if turn.open.end is not None:
+                self._over((turn, turn.open.end))
         return None
 
-    def _look(self, turn: _Turn, state: v2.StateUpdate) -> bool:
+    def _look(self, turn: Turn, opened: OpenTurn, state: v2.StateUpdate) -> bool:
         """Whether a turn of version 2 is over."""
-        if turn.open.end is not None:
+        if opened.end is not None:
             return True
-        if turn.open.inserted and state.state == "idle" and turn.settling is None:
+        if opened.inserted and state.state == "idle" and state is not turn.before:
             # No work led up to this idle. If none follows, it was the end all the same.
+            if turn.settling is not None:
+                turn.settling.cancel()
+            wait = SETTLE if self._said_something(turn) else SETTLE_SILENT
             loop = asyncio.get_running_loop()
-            turn.settling = loop.call_later(SETTLE, self._still_idle, turn)
+            turn.settling = loop.call_later(wait, self._still_idle, turn)
         return False
 
-    def _still_idle(self, turn: _Turn) -> None:
-        turn.settling = None
+    def _said_something(self, turn: Turn) -> bool:
+        brought = self._session.state.entries[turn.start or 0 :]
+        return any(not isinstance(entry, Message) or entry.role != "user" for entry in brought)
+
+    def _still_idle(self, turn: Turn) -> None:
         state = self._session.state.state_update
-        if not turn.open.running and state.state == "idle" and state is not turn.before:
-            turn.over(state)
+        if state.state == "idle" and turn.open is not None and not turn.open.running:
+            self._over((turn, state))
 
     # ---- ends
 
-    def _end(self, turn: _Turn, idle: v2.StateUpdate) -> Awaitable[None] | None:
-        if turn.end.done():
-            return None
+    def _end(self, turn: Turn, idle: v2.StateUpdate) -> Awaitable[None] | None:
         self._session.inbox.put_next(self._over, (turn, idle))
         return self._session.apply_all([*self._left_open(), idle])
 
-    def _over(self, ended: tuple[_Turn, v2.StateUpdate]) -> None:
+    def _over(self, ended: tuple[Turn, v2.StateUpdate]) -> None:
         turn, idle = ended
-        turn.over(idle)
+        if not turn.end.done():
+            turn.stop = len(self._session.state.entries)
+            turn.over(idle)
 
-    def _fail(self, turn: _Turn, error: Exception) -> Awaitable[None] | None:
-        told = Error(INTERNAL_ERROR, str(error))
+    def _failed(self, turn: Turn, error: Exception) -> Awaitable[None] | None:
+        idle = v2.StateUpdate("idle", "error", Error(INTERNAL_ERROR, str(error)))
         if isinstance(error, RequestFailed):
-            if self._session.state.cancelling or error.code == REQUEST_CANCELLED:
-                return self._end(turn, v2.StateUpdate("idle", "cancelled"))
             told = Error(error.code, error.message, error.data)
-        turn.failure = error
-        return self._end(turn, v2.StateUpdate("idle", "error", told))
+            idle = v2.StateUpdate("idle", "error", told)
+            if self._session.state.cancelling or error.code == REQUEST_CANCELLED:
+                idle = _CANCELLED
+            elif self._session.upgrader is not None:
+                error = TurnFailed(told)  # version 1 has no other way to say so
+        if idle is not _CANCELLED:
+            turn.failure = error
+        gone = isinstance(error, ConnectionEnded | ConnectionClosed)
+        if self._session.upgrader is None and self._session.state.state != "idle" and not gone:
+            self._over(
+                (turn, idle)
+            )  # other work goes on: what the session does is for the agent to say
+            return None
+        return self._end(turn, idle)
 
     def fail(self, error: Exception) -> None:
         """The session is gone: every turn ends with `error`."""
-        for turn in list(self._open):
-            self._session.inbox.put(self._answered, (turn, error))
+        for turn in self._open:
+            if turn.sent and not turn.end.done():
+                self._session.inbox.put(self._answered, (turn, error))
 
     # ---- cancelling
 
@@ -242,20 +302,34 @@ class Turns:
         if turns:
             await asyncio.wait({turn.end for turn in turns})
 
-    def stop(self, give_up: float = GIVE_UP) -> list[_Turn]:
+    def stop(self, give_up: float = GIVE_UP) -> list[Turn]:
         """Ask the agent to stop; after `give_up` seconds the turns are given up."""
-        session = self._session
-        turns = [turn for turn in self._open if not turn.end.done()]
-        if session.closed or not (turns or session.state.state != "idle"):
+        session, turns = self._session, []
+        for turn in self._open:
+            if not turn.sent:
+                turn.over(_CANCELLED)
+            elif not turn.end.done():
+                turns.append(turn)
+        if session.closed or not (
+            turns or session.state.state != "idle" or session.permissions.pending
+        ):
             return []
         session.client.tell("session/cancel", v2.SessionParams(session.session_id))
-        session.state.cancel()
+        if turns or session.state.state != "idle":
+            session.state.cancel()
         session.permissions.cancel()
-        session.inbox.put(session.apply_all, self._left_open())
-        loop = asyncio.get_running_loop()
+        session.inbox.put(lambda _: session.apply_all(self._left_open()), None)
         for turn in turns:
-            turn.limit = turn.limit or loop.call_later(give_up, self._give_up, turn)
+            self._limit(turn, give_up)
         return turns
+
+    def _limit(self, turn: Turn, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        if turn.limit is not None:
+            if turn.limit.when() <= loop.time() + seconds:
+                return
+            turn.limit.cancel()
+        turn.limit = loop.call_later(seconds, self._give_up, turn)
 
     def _left_open(self) -> list[v2.SessionUpdate]:
         """Tool calls that a cancelled turn leaves open are shown as cancelled."""
@@ -267,21 +341,33 @@ class Turns:
             if call.status in _OPEN
         ]
 
-    def _give_up(self, turn: _Turn) -> None:
+    def _give_up(self, turn: Turn) -> None:
         if turn.end.done():
             return
         text = "The agent did not end the cancelled turn in time; it was given up"
         self._session.client.report(Problem("stuck", text, self._session.session_id))
         turn.given_up = True
         self._session.inbox.put(
-            lambda idle: self._end(turn, idle), v2.StateUpdate("idle", "cancelled")
+            lambda idle: self._session.apply_all([*self._left_open(), idle]), _CANCELLED
         )
+        self._over((turn, _CANCELLED))  # also if a handler is stuck: this is the limit
 
 
-async def _finished(sent: asyncio.Task[None]) -> None:
+_CANCELLED = v2.StateUpdate("idle", "cancelled")
+
+
+def _stop_reason(result: Any) -> str | None:
+    """The stop reason of an agent that claims version 2 and answers a prompt as version 1 does."""
+    if isinstance(result, v2.JunePromptResponse) and isinstance(result.unknown, Extras):
+        reason = result.unknown.fields.get("stopReason")
+        return reason if isinstance(reason, str) else None
+    return None
+
+
+async def _finished(asking: asyncio.Task[None], seconds: float) -> None:
     """The turn is over: an answer to the prompt that is still missing is not waited for long."""
-    if not sent.done():
-        await asyncio.wait({sent}, timeout=SETTLE)
-    if not sent.done():
-        sent.cancel()
-        await asyncio.wait({sent}, timeout=SETTLE)
+    if not asking.done():
+        await asyncio.wait({asking}, timeout=seconds)
+    if not asking.done():
+        asking.cancel()
+        await asyncio.wait({asking}, timeout=SETTLE)

@@ -1,0 +1,74 @@
+"""The command `agent`: the built-in demo agent on standard input and output.
+
+What runs an agent is imported when it is needed: the filters do without it.
+"""
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from twofold.errors import LocalError
+
+if TYPE_CHECKING:
+    from twofold.demo import Scenario
+
+VERSIONS: dict[str | None, tuple[Literal[1, 2], ...]] = {None: (1, 2), "1": (1,), "2": (2,)}
+
+
+def _scenarios() -> dict[str, "Scenario"]:
+    from twofold.demo import SCENARIOS
+
+    return SCENARIOS
+
+
+def _list(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    width = max(map(len, _scenarios()))
+    for scenario in _scenarios().values():
+        click.echo(f"{scenario.name:{width}}  {scenario.summary}")
+    context.exit()
+
+
+def _known(context: click.Context, argument: click.Parameter, name: str | None) -> str | None:
+    if name is not None and name not in _scenarios():
+        raise click.BadParameter(f"there is no {name!r}. `twofold agent --list` names them all.")
+    return name
+
+
+@click.command()
+@click.argument("scenario", required=False, callback=_known)
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="How fast it tells: 10 is ten times faster, 0 is without any pause.",
+)
+@click.option("--version", type=click.Choice(["1", "2"]), help="Speak only this version.")
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False),
+    help="Keep the sessions in this directory, so that they can be loaded again.",
+)
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list,
+    help="List the scenarios and exit.",
+)
+def agent(scenario: str | None, speed: float, version: str | None, keep: str | None) -> None:
+    """Be an agent, for demonstrations and tests.
+
+    It speaks the protocol on standard input and output, so it is started by a client. Any prompt
+    plays SCENARIO; without one, a prompt plays what it names (/flood, /noise, …), else the
+    showcase. No file is touched, nothing is run, and no network is needed.
+    """
+    from twofold.demo import demo_agent
+
+    try:
+        demo_agent(scenario, speed, VERSIONS[version], keep).run()
+    except LocalError as error:
+        raise click.ClickException(str(error)) from None

@@ -1,0 +1,448 @@
+"""Law 1 for conversations: any split of the bytes gives the same events, and no bytes raise."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from twofold.rpc import connection
+from twofold.rpc.connection import Connection, Malformed, read_line
+from twofold.rpc.errors import INVALID_REQUEST, RequestError
+from twofold.rpc.frames import Lines, LineTooLong
+from twofold.rpc.messages import Failure, Notification, Request, Response
+
+PING = b'{"jsonrpc":"2.0","method":"ping"}'
+ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+TITLE = b"\x1b]0;an agent\x07"
+
+
+def events(pieces: list[bytes], limit: int = 10_000) -> list[Any]:
+    """What the pieces say, to their end."""
+    reading = Connection(limit=limit)
+    found = [event for piece in pieces for event in reading.receive(piece)]
+    return found + list(reading.end())
+
+
+def only(line: bytes) -> Any:
+    """The one event of a line."""
+    (event,) = read_line(line)
+    return event
+
+
+def refusal(event: Any) -> Any:
+    assert isinstance(event, Malformed)
+    assert event.refusal.endswith(b"\n")
+    return json.loads(event.refusal)
+
+
+# ---- any bytes, in any pieces
+
+texts = st.text(max_size=8)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+odd_ids = values | st.sampled_from([0, -1, 1.0, 10**30, "7", "\ud800", "", True])
+envelopes = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0") | values,
+        "id": odd_ids,
+        "method": st.sampled_from(["ping", "session/update", "\ud800"]) | values,
+        "params": values,
+        "result": values,
+        "error": values,
+        "more": values,
+    },
+)
+messages = (envelopes | st.lists(envelopes, max_size=3)).map(lambda each: json.dumps(each).encode())
+noise = st.sampled_from([b"", b" ", b"\r", TITLE, b"\x1b[31m", b"\xef\xbb\xbf", b"log: ", b"\xff"])
+lines = st.lists(
+    st.tuples(noise, messages | st.binary(max_size=20), noise).map(b"".join), max_size=6
+)
+
+
+def cut(data: bytes, cuts: list[int]) -> list[bytes]:
+    ends = sorted({each % (len(data) + 1) for each in cuts})
+    return [data[a:b] for a, b in zip([0, *ends], [*ends, len(data)], strict=True)]
+
+
+@given(lines, st.lists(st.integers(0, 1000), max_size=20), st.integers(1, 400))
+def test_any_split_of_the_bytes_gives_the_same_events(
+    said: list[bytes], cuts: list[int], limit: int
+) -> None:
+    data = b"\n".join(said)
+    assert events(cut(data, cuts), limit) == events([data], limit)
+
+
+@given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=8))
+def test_no_bytes_make_it_raise(data: bytes, cuts: list[int]) -> None:
+    events(cut(data, cuts))
+
+
+@settings(max_examples=300)
+@given(messages, noise)
+def test_no_message_however_odd_makes_it_raise(message: bytes, before: bytes) -> None:
+    for event in read_line(before + message):
+        if isinstance(event, Malformed) and event.refusal:
+            json.loads(event.refusal)
+
+
+@given(st.lists(st.binary(max_size=12), max_size=12), st.integers(1, 20))
+def test_lines_are_what_stands_between_newlines(pieces: list[bytes], limit: int) -> None:
+    reading = Lines(limit)
+    found = [line for piece in pieces for line in reading.feed(piece)] + reading.end()
+    expected = [each for each in b"".join(pieces).split(b"\n") if len(each) > limit or each.strip()]
+    assert len(found) == len(expected)
+    for line, whole in zip(found, expected, strict=True):
+        if isinstance(line, LineTooLong):
+            assert (line.size, line.limit) == (len(whole), limit)
+            assert (line.head, line.tail) == (whole[:512], whole[-512:])
+        else:
+            assert line == whole
+            assert len(whole) <= limit
+
+
+# ---- the four messages
+
+
+@pytest.mark.parametrize(
+    ("said", "event"),
+    [
+        ('{"jsonrpc":"2.0","method":"m"}', Notification("m")),
+        ('{"jsonrpc":"2.0","method":"m","params":[1]}', Notification("m", b"[1]")),
+        ('{"jsonrpc":"2.0","method":"m","params":null}', Notification("m")),
+        ('{"jsonrpc":"2.0","method":"m","id":1,"params":{}}', Request(1, "m", b"{}")),
+        ('{"jsonrpc":"2.0","method":"m","id":"a"}', Request("a", "m")),
+        ('{"jsonrpc":"2.0","method":"m","id":2.0}', Request(2, "m")),
+        ('{"jsonrpc":"2.0","id":1,"result":null}', Response(1, b"null")),
+        ('{"jsonrpc":"2.0","id":"a","result":{"x":1}}', Response("a", b'{"x":1}')),
+        ('{"jsonrpc":"2.0","id":1.0,"result":1}', Response(1, b"1")),
+        ('{"jsonrpc":"2.0","id":1,"result":1,"error":null}', Response(1, b"1")),
+        ('{"jsonrpc":"2.0","id":1,"error":{"code":1}}', Failure(1, b'{"code":1}')),
+        ('{"jsonrpc":"2.0","id":1,"result":1,"error":{}}', Failure(1, b"{}")),
+        ('{"jsonrpc":"2.0","id":1,"error":null}', Failure(1, b"null")),
+        ('{"jsonrpc":"2.0","id":1}', Failure(1, b"null")),
+        ('{"jsonrpc":"2.0","id":null,"error":{}}', Failure(None, b"{}")),
+        ('{"jsonrpc":"2.0","id":null,"result":1}', Response(None, b"1")),
+        ('{"jsonrpc":"2.0","id":1,"result":1,"unheard":"of"}', Response(1, b"1")),
+    ],
+)
+def test_each_message_is_told_apart(said: str, event: Any) -> None:
+    assert only(said.encode()) == event
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("null", "42", '"text"', "true", "{}", '{"id":1,"result":{}}', '{"jsonrpc":"1.0","id":1}'),
+        '{"level":"info","id":1,"method":"GET","msg":"served"}',
+        '{"jsonrpc":2.0,"id":1,"result":{}}',
+        '{"jsonrpc":"2.0"}',
+        '{"jsonrpc":"2.0","result":{}}',
+        '{"jsonrpc":"2.0","id":[1],"result":{}}',
+        '{"jsonrpc":"2.0","id":1.5,"result":{}}',
+        '{"jsonrpc":"2.0","id":true,"result":{}}',
+        '{"jsonrpc":"2.0","id":null}',
+        "[]",
+        "starting up...",
+        "{not json}",
+        "[INFO] listening",
+        'debug: sent {"jsonrpc":"2.0","id":1,"result":{}}',
+    ],
+)
+def test_what_is_no_message_is_told_of_and_answered_by_nobody(said: str) -> None:
+    event = only(said.encode())
+    assert isinstance(event, Malformed)
+    assert event.line == said.encode()
+    assert not event.refusal
+
+
+@pytest.mark.parametrize(
+    ("said", "echoed"),
+    [
+        ('{"jsonrpc":"2.0","id":null,"method":"m"}', None),
+        ('{"jsonrpc":"2.0","id":true,"method":"m"}', None),
+        ('{"jsonrpc":"2.0","id":{},"method":"m"}', None),
+        ('{"jsonrpc":"2.0","id":1.5,"method":"m"}', 1.5),
+        ('{"jsonrpc":"2.0","id":1,"method":5}', 1),
+        ('{"jsonrpc":"2.0","id":"a","method":null}', "a"),
+        ('{"jsonrpc":"2.0","id":"\\ud800","method":5}', "\ud800"),
+    ],
+)
+def test_a_request_that_cannot_be_used_is_refused(said: str, echoed: Any) -> None:
+    answer = refusal(only(said.encode()))
+    assert answer["id"] == echoed
+    assert answer["error"]["code"] == INVALID_REQUEST
+
+
+def test_ids_that_are_no_text_are_echoed_as_they_came() -> None:
+    request = only(b'{"jsonrpc":"2.0","id":"\\ud800","method":"m"}')
+    assert isinstance(request, Request)
+    answer = connection.respond(request.id, b"1") + connection.fail(
+        request.id, RequestError.cancelled()
+    )
+    assert [json.loads(each)["id"] for each in answer.splitlines()] == ["\ud800", "\ud800"]
+
+
+def test_a_huge_id_is_echoed_in_full() -> None:
+    request = only(b'{"jsonrpc":"2.0","id":%b,"method":"m"}' % (b"9" * 400))
+    assert isinstance(request, Request)
+    assert json.loads(connection.respond(request.id, b"1"))["id"] == int("9" * 400)
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [b'{"jsonrpc":"2.0","id":1,"result":%b}', b'{"jsonrpc":"2.0","method":"\\ud800","x":%b}'],
+)
+@pytest.mark.parametrize("depth", [*range(900, 1010, 5), 100_000])
+def test_json_of_any_depth_does_not_raise(deep: bytes, depth: int) -> None:
+    assert read_line(deep % (b"[" * depth + b"]" * depth))
+
+
+# ---- batches
+
+
+def test_the_entries_of_a_batch_are_events_of_their_own() -> None:
+    batch = b"[%b, 5, [%b], %b]" % (PING, PING, ANSWER)
+    first, five, nested, last = read_line(batch)
+    assert (first, last) == (Notification("ping"), Response(1, b"{}"))
+    assert isinstance(five, Malformed)
+    assert isinstance(nested, Malformed)
+
+
+def test_a_batch_with_a_message_that_is_odd_is_read_to_its_end() -> None:
+    odd = b'{"jsonrpc":"2.0","method":"\\ud800"}'
+    assert read_line(b"[%b,%b]" % (odd, ANSWER)) == [Notification("\ud800"), Response(1, b"{}")]
+
+
+# ---- noise
+
+
+@pytest.mark.parametrize(
+    "noisy",
+    [
+        TITLE + ANSWER,
+        b"\x1b]0;title\x1b\\" + ANSWER,
+        b"\x1b[2J\x1b[1;31m" + ANSWER + b"\x1b[0m",
+        b"\xef\xbb\xbf" + ANSWER,
+        b"\x00\x00" + ANSWER + b"\x07",
+        b"\x1b]0;a\x07 \x1b]0;b\x07" + b"[" + ANSWER + b"]\x1b[K",
+    ],
+)
+def test_a_message_is_found_on_a_line_with_control_characters(noisy: bytes) -> None:
+    told, event = read_line(noisy)
+    assert isinstance(told, Malformed)
+    assert event == Response(1, b"{}")
+
+
+def test_whitespace_around_a_message_is_no_noise() -> None:
+    assert events([b"\r\n \t" + ANSWER + b" \r\n\n  \n"]) == [Response(1, b"{}")]
+
+
+def test_a_log_line_in_colour_is_told_of_once() -> None:
+    event = only(b'\x1b[32m{"level":"info"}\x1b[0m')
+    assert isinstance(event, Malformed)
+
+
+def test_only_the_beginning_of_noise_is_kept() -> None:
+    event = only(b"x" * 100_000)
+    assert len(event.line) == 200
+
+
+# ---- answers and requests that cannot be read
+
+UNREADABLE = "NaN"  # is not JSON
+ANSWERS = [
+    '{"jsonrpc":"2.0","id":7,"result":%s}',
+    '{"id":7,"jsonrpc":"2.0","result":%s}',
+    '{"jsonrpc":"2.0","result":%s,"id":7}',
+    '{"result":%s,"id":7,"jsonrpc":"2.0"}',
+    '{"result":%s,"jsonrpc":"2.0","id":7}',
+    '{"error":%s,"id":7,"jsonrpc":"2.0"}',
+    ' { "jsonrpc" : "2.0" , "id" : 7 , "error" : %s } ',
+    '{"jsonrpc":"2.0","id":7,"result":%s,"id":8',
+]
+REQUESTS = [
+    '{"jsonrpc":"2.0","id":7,"method":"m","params":%s}',
+    '{"jsonrpc":"2.0","method":"m","id":7,"params":%s}',
+    '{"id":7,"jsonrpc":"2.0","method":"m","params":%s}',
+    '{"jsonrpc":"2.0","method":"m","params":%s,"id":7}',
+]
+
+
+def unreadable(pattern: str) -> list[Any]:
+    return read_line((pattern % UNREADABLE).encode())
+
+
+def too_long(pattern: str) -> list[Any]:
+    return events([(pattern % f'"{"x" * 5000}"').encode()], limit=2000)
+
+
+WAYS = pytest.mark.parametrize("way", [unreadable, too_long])
+
+
+@WAYS
+@pytest.mark.parametrize("pattern", ANSWERS)
+def test_an_answer_that_cannot_be_read_settles_its_request(
+    way: Callable[[str], list[Any]], pattern: str
+) -> None:
+    told, failure = way(pattern)
+    assert isinstance(told, Malformed)
+    assert isinstance(failure, Failure)
+    assert failure.id == 7
+    assert "cannot be read" in json.loads(failure.error)["message"]
+
+
+@WAYS
+@pytest.mark.parametrize("pattern", REQUESTS)
+def test_a_request_that_cannot_be_read_is_refused(
+    way: Callable[[str], list[Any]], pattern: str
+) -> None:
+    (told,) = way(pattern)
+    assert refusal(told)["id"] == 7
+
+
+@WAYS
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        '{"jsonrpc":"2.0","method":"session/update","params":%s}',
+        '{"level":"info","id":7,"result":%s}',
+        '{"id":7,"result":%s}',
+        '{"jsonrpc":"1.0","id":7,"result":%s}',
+        'log: {"jsonrpc":"2.0","id":7,"result":%s}',
+        '{"jsonrpc":"2.0","id":"\x7f\u00ff","result":%s}',
+    ],
+)
+def test_nothing_is_made_up_for_what_names_no_request(
+    way: Callable[[str], list[Any]], pattern: str
+) -> None:
+    (told,) = way(pattern)
+    assert isinstance(told, Malformed)
+    assert not told.refusal
+
+
+def test_an_answer_with_an_id_that_looks_like_a_number_keeps_its_kind() -> None:
+    *_, failure = unreadable('{"jsonrpc":"2.0","id":"7","result":%s}')
+    assert failure.id == "7"
+    *_, failure = unreadable('{"jsonrpc":"2.0","id":-007,"result":%s}')
+    assert failure.id == -7
+
+
+def test_an_answer_that_is_too_long_is_found_behind_a_title() -> None:
+    data = TITLE + b'{"jsonrpc":"2.0","id":7,"result":"%b"}\n' % (b"x" * 5000) + ANSWER
+    told, failure, answer = events([data], limit=2000)
+    assert "5049 bytes" in told.reason
+    assert failure.id == 7
+    assert answer == Response(1, b"{}")
+
+
+# ---- size
+
+
+def test_a_line_over_the_limit_is_skipped_and_the_next_one_is_read() -> None:
+    told, answer = events([b"x" * 5000, b"x" * 5000 + b"\n" + ANSWER + b"\n"], limit=2000)
+    assert isinstance(told, Malformed)
+    assert told.reason == "The peer sent a line of 10000 bytes; the limit is 2000."
+    assert answer == Response(1, b"{}")
+
+
+def test_a_line_of_exactly_the_limit_is_read() -> None:
+    assert events([ANSWER + b"\n"], limit=len(ANSWER)) == [Response(1, b"{}")]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def shortest(work: Callable[[], object]) -> float:
+    return min(seconds(work) for _ in range(3))
+
+
+def test_a_huge_line_in_many_pieces_costs_as_much_as_it_is_long() -> None:
+    piece = b"x" * 100
+
+    def read(count: int) -> None:
+        reading = Lines()
+        for _ in range(count):
+            reading.feed(piece)
+        (line,) = reading.feed(b"\n")
+        assert isinstance(line, bytes)
+        assert len(line) == 100 * count
+
+    small, large = shortest(lambda: read(2_000)), shortest(lambda: read(16_000))
+    assert large < 8 * small * 4  # a quadratic cost would be 64 times as much
+
+
+def test_the_memory_of_a_line_in_tiny_pieces_is_that_of_the_line() -> None:
+    reading = Lines()
+    for _ in range(50_000):
+        reading.feed(b"xy")
+    assert reading._parts.__sizeof__() < 2 * 100_000
+
+
+HARD = {
+    "titles that never end": b"\x1b]",
+    "colours that never end": b"\x1b[0",
+    "spaces after an escape": b"\x1b[ ",
+    "escapes": b"\x1b",
+    "open braces": b'{"jsonrpc":"2.0","id":1,',
+    "open brackets": b"[",
+    "spaces": b'{ "jsonrpc"  ',
+    "digits": b'{"jsonrpc":"2.0","id":1',
+    "closed braces": b"}\x1b[",
+}
+
+
+@pytest.mark.parametrize("piece", HARD.values(), ids=HARD)
+def test_no_line_takes_more_time_than_its_length(piece: bytes) -> None:
+    def read(count: int) -> Callable[[], object]:
+        line = piece * count + b"x"
+        return lambda: read_line(line)
+
+    small, large = shortest(read(2_000)), shortest(read(32_000))
+    assert large < 0.01 + 16 * small * 6  # a quadratic cost would be 256 times as much
+
+
+# ---- writing
+
+
+def test_messages_are_written_as_lines() -> None:
+    written = [
+        connection.request(1, "m", None),
+        connection.request("a", "m", b'{"x":1}'),
+        connection.notify("n", b"[]"),
+        connection.respond(2, b"null"),
+        connection.fail(3, RequestError(-1, "no", {"why": "\n"})),
+    ]
+    assert all(each.endswith(b"\n") and each.count(b"\n") == 1 for each in written)
+    assert events(written) == [
+        Request(1, "m", UNSET),
+        Request("a", "m", b'{"x":1}'),
+        Notification("n", b"[]"),
+        Response(2, b"null"),
+        Failure(3, b'{"code":-1,"message":"no","data":{"why":"\\n"}}'),
+    ]
+
+
+def test_whoever_reads_a_line_first_may_keep_it() -> None:
+    reading = Connection(first=lambda line: len(line) if b"ping" in line else None)
+    found = []
+    for event in reading.receive(PING + b"\n" + ANSWER + b"\n" + PING + b"\n"):
+        found.append((event, reading.size))
+        if event == Response(1, b"{}"):
+            reading.first = None
+    assert found == [
+        (len(PING), len(PING)),
+        (Response(1, b"{}"), len(ANSWER)),
+        (Notification("ping"), len(PING)),
+    ]
