@@ -27,7 +27,7 @@ demo: $(VENV)/.cli
 	@$(RUN)/twofold show samples/showcase.jsonl
 
 test: $(VENV)/.dev
-	$(RUN)/python -m pytest $(ARGS)
+	$(RUN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 lint: $(VENV)/.dev
 	$(RUN)/ruff check $(CODE)

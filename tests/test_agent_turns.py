@@ -238,6 +238,33 @@ def test_an_error_that_was_meant_for_the_client_reaches_it(version: Version) -> 
     run(main())
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+@pytest.mark.parametrize("error", [Unspeakable(), RequestError(-1, "x", object())])
+@BOTH
+def test_whatever_a_handler_raises_and_whoever_is_told_fails_the_turn_ends(
+    version: Version, error: Exception
+) -> None:
+    async def main() -> None:
+        async def answer(turn: twofold.Turn) -> None:
+            raise error
+
+        def told(problem: twofold.Problem) -> None:
+            raise ValueError("I do not want to know")
+
+        agent, _ = agent_with(answer, on_problem=told)
+        async with talking(agent, version) as client:
+            await client.new_session()
+            client.prompt()
+            await client.heard(f"error {INTERNAL_ERROR}" if version == 1 else "idle error")
+            await client.call("session/list")
+
+    run(main())
+
+
 @BOTH
 def test_an_agent_without_a_prompt_handler_says_so(version: Version) -> None:
     async def main() -> None:

@@ -248,24 +248,18 @@ def test_echoes_and_snapshots_come_wherever_they_like(eager: bool) -> None:
         assert race.talk.text("user_message_chunk") == ""
 
 
-@both_clocks
-@pytest.mark.parametrize("end", ["dies", "leaves", "closes"])
-def test_a_turn_is_settled_by_an_end_at_every_step(end: str, eager: bool) -> None:
-    theirs = {"dies": ("result", "running", "says", "asks", "idle"), "leaves": tuple(STEPS)}
-    for order in orders("result", "running", "says", "asks", "idle"):
-        for position in range(len(order) + 1):
-            later = [step for step in order[position:] if step not in theirs.get(end, ())]
-            run((*order[:position], end, *later), eager=eager)
+AGENTS_OWN = ("result", "running", "says", "asks", "idle")
+AFTER: dict[str, tuple[str, ...]] = {"dies": AGENTS_OWN, "leaves": tuple(STEPS), "closes": ()}
+"""What does not happen any more after an end."""
 
 
-@both_clocks
-@pytest.mark.parametrize("end", ["dies", "leaves", "closes"])
-def test_a_cancelled_turn_is_settled_by_an_end_at_every_step(end: str, eager: bool) -> None:
-    theirs = {"dies": ("result", "running", "asks", "idle"), "leaves": tuple(STEPS)}
-    for order in orders("result", "running", "asks", "cancels", "idle"):
+@pytest.mark.parametrize("end", AFTER)
+@pytest.mark.parametrize("fifth", ["says", "cancels"])
+def test_a_turn_is_settled_by_an_end_at_every_step(end: str, fifth: str) -> None:
+    for order in orders("result", "running", "asks", "idle", fifth):
         for position in range(len(order) + 1):
-            later = [step for step in order[position:] if step not in theirs.get(end, ())]
-            run((*order[:position], end, *later), eager=eager)
+            later = [step for step in order[position:] if step not in AFTER[end]]
+            run((*order[:position], end, *later), eager=fifth == "says")
 
 
 def test_two_prompts_are_each_answered_once_in_every_order() -> None:

@@ -373,19 +373,25 @@ async def sleeper(client: Raw, agent: Raw) -> tuple[str, int]:
     return terminal, int(printed(client, terminal))
 
 
+@pytest.mark.parametrize("in_a_turn", [False, True])
 @pytest.mark.parametrize("method", ["session/close", "session/delete"])
-def test_a_session_that_ends_ends_what_runs_in_it(tmp_path: Path, method: str) -> None:
+def test_a_session_that_ends_ends_what_runs_in_it(
+    tmp_path: Path, method: str, in_a_turn: bool
+) -> None:
     async def scene() -> None:
         async with at_work(tmp_path) as (client, agent, _):
+            if in_a_turn:  # which the agent does not end
+                prompt = of_session(prompt=[{"type": "text", "text": "go"}])
+                await client.ask("session/prompt", prompt)
             terminal, pid = await sleeper(client, agent)
             named = of_session(terminalId=terminal)
             waiting = asyncio.create_task(agent.ask("terminal/wait_for_exit", named))
             ending = asyncio.create_task(client.ask(method, {"sessionId": "s"}))
             agent.answer(await agent.heard(method), {})
             await ending
+            told = len(client.updates())
             assert (await waiting)["signal"] == "SIGTERM"
             assert not runs(pid)
-            told = len(client.updates())
             assert await code_of(agent.ask("terminal/create", of_session(command="ls"))) == -32602
             assert len(client.updates()) == told
 

@@ -329,7 +329,7 @@ def reported_by_v1(script: list[Turn]) -> tuple[Session, int]:
 # ---- the law ---------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(scripts(v1_steps))
 def test_a_client_of_version_2_sees_what_an_agent_of_version_1_reported(
     script: list[Turn],
@@ -341,7 +341,7 @@ def test_a_client_of_version_2_sees_what_an_agent_of_version_1_reported(
     assert lost == losses
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(scripts(v2_steps))
 def test_a_client_of_version_1_sees_what_is_left_after_the_reported_losses(
     script: list[Turn],
@@ -355,7 +355,7 @@ def test_a_client_of_version_1_sees_what_is_left_after_the_reported_losses(
         assert shown(seen) == shown(reported_by_v2(script))
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(sayable_streams(), st.lists(st.integers(0, 20), min_size=2, max_size=2), st.data())
 def test_what_version_1_can_say_is_seen_as_it_was_reported(
     stream: list[v2.SessionUpdate], cuts: list[int], data: st.DataObject
@@ -381,7 +381,7 @@ SHAPES = {
 RESULTS = ("NewSessionResponse", "PromptResponse")
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     st.lists(v2_steps, max_size=10),
     st.lists(config_options(), max_size=3),
@@ -447,7 +447,7 @@ def lowered(stream: list[Json]) -> Left:
     return Left().of([Turn(stream, [], "end_turn", ORDERS[0])])
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(some_message | some_chunk | some_call, max_size=8))
 def test_messages_of_which_no_loss_is_reported_are_seen_as_they_are(stream: list[Json]) -> None:
     left = lowered(stream)
@@ -457,7 +457,7 @@ def test_messages_of_which_no_loss_is_reported_are_seen_as_they_are(stream: list
         assert shown(left.session) == shown(reported_by_v2(script))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(some_message | some_chunk, max_size=8))
 def test_the_last_that_is_seen_of_a_message_is_what_it_says(stream: list[Json]) -> None:
     """Unless it says nothing: what was shown cannot be taken back."""

@@ -434,6 +434,17 @@ def test_a_terminal_can_be_shown_by_a_later_call(version: Version) -> None:
         assert second == "and text"
 
 
+def test_what_a_terminal_printed_is_not_lost_with_what_version_1_cannot_say() -> None:
+    async def answer(turn: twofold.Turn) -> None:
+        async with turn.tool_call("Run") as call:
+            terminal = await call.terminal("make")
+            await terminal.write("printed")
+            await terminal.exit(0)
+            await turn.message("m").clear()
+
+    assert shown(the_call(told_by(1, answer))) == ["$ make\nprinted\n[exit 0]"]
+
+
 def test_a_flood_of_terminal_output_is_gathered_for_version_1() -> None:
     async def main() -> None:
         agent, _ = an_agent()
@@ -446,8 +457,6 @@ def test_a_flood_of_terminal_output_is_gathered_for_version_1() -> None:
                 for number in range(500):
                     await terminal.write(f"{number}\n")
                 await go.wait()
-                await turn.message("m").clear()  # cannot be said, and takes nothing with it
-                await turn.say("next")
 
         async with talking(agent, 1) as client:
             await client.new_session()

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from twofold.bridge.down_session import DownSession
 from twofold.bridge.down_turns import DownTurns
-from twofold.bridge.down_updates import DownSession
 from twofold.bridge.translation import Notifications, Outcome, Requests, read_result
 from twofold.convert.carry import carried
 from twofold.convert.losses import NotConvertible

@@ -8,9 +8,10 @@ both sides by a cancel, by the end of the session and by the death of the agent.
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
-from twofold.bridge.down_updates import DownSession, DownTurn, DownUpdates, Special
+from twofold.bridge.down_session import DownSession, DownTurn, Question
+from twofold.bridge.down_updates import DownUpdates, Special
 from twofold.bridge.translation import Outcome, Side, as_request_error, read_result
 from twofold.convert.carry import carried
 from twofold.convert.losses import NotConvertible
@@ -24,7 +25,7 @@ from twofold.wire.base import Extras, Malformed
 SETTLE = 1.0
 """How many seconds after an idle that no work led up to work may still begin."""
 SETTLE_UNSURE = 10.0
-"""The same, if the idle has no stop reason."""
+"""The same, if the agent has said nothing yet, or not why it is idle, or if other work ended."""
 OWN = 256
 """How many of the client's own prompts are known after their turns."""
 
@@ -34,23 +35,8 @@ _CHANGED = "version 1 cannot change a prompt that was sent"
 _NO_ERROR = "a cancelled turn of version 1 has no error"
 
 
-class Question(Struct, eq=False):
-    """What the agent asked the user."""
-
-    identity: RequestId
-    """The agent's own id of it."""
-    session: DownSession | None
-    dismissed: Any
-    """The answer if nobody will give one."""
-
-
 class DownTurns(DownUpdates):
     """Prompts, states and cancels between a client of version 1 and an agent of version 2."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.asking: dict[RequestId, Question] = {}
-        """Questions of the agent that wait for an answer, by their ids at the client."""
 
     # ---- prompts
 
@@ -61,6 +47,8 @@ class DownTurns(DownUpdates):
         busy = session.state.state != "idle"
         turn = DownTurn(busy, identity=request.id, prompt=lifted.prompt, before=session.state)
         turn.echo.expect(lifted.prompt)
+        if not session.turns:
+            session.spoke = session.cancelling = False
 
         def inserted(answer: Outcome) -> None:
             if isinstance(answer, Failure):
@@ -130,7 +118,8 @@ class DownTurns(DownUpdates):
                 self._end(session, turn, idle)
             else:
                 # No work led up to this idle. If none follows, it was the end all the same.
-                self._wait(session, turn, SETTLE if idle.stop_reason else SETTLE_UNSURE)
+                surely = idle.stop_reason and session.spoke and not turn.busy
+                self._wait(session, turn, SETTLE if surely else SETTLE_UNSURE)
 
     def _wait(self, session: DownSession, turn: DownTurn, seconds: float) -> None:
         if seconds >= turn.wait or turn not in session.turns:
@@ -158,8 +147,8 @@ class DownTurns(DownUpdates):
             self.log.tell("session/update", "update.background", reason)
         try:
             self._answer(turn, idle)
-        except NotConvertible as refusal:
-            self.log.refuse("session/prompt", refusal)
+        except (NotConvertible, RecursionError) as refusal:
+            self.not_passed_on("session/prompt", self.agent, refusal)
             data = {"reason": str(refusal)}
             error = RequestError(INTERNAL_ERROR, "The turn's end cannot be passed on", data)
             self.fail(self.client, turn.identity, error)
@@ -169,12 +158,14 @@ class DownTurns(DownUpdates):
         reason = idle.stop_reason or ("cancelled" if turn.cancelled else "end_turn")
         if reason == "error" and turn.cancelled:
             # v1: a cancelled turn ends as cancelled, whatever the cancel broke
-            self.losses.report("error", _NO_ERROR)
+            self.log.tell("session/prompt", "error", _NO_ERROR)
             reason = "cancelled"
         if reason == "error":
             for name, value in (("usage", idle.usage), ("_meta", idle.meta)):
                 if value:
-                    self.losses.report(name, "version 1 has no place for it beside an error")
+                    self.log.tell(
+                        "session/prompt", name, "an error of version 1 has no place for it"
+                    )
             self.fail(self.client, turn.identity, _error_of(idle))
             return
         if reason not in _STOPS:
@@ -227,7 +218,7 @@ class DownTurns(DownUpdates):
             self.cancel(session, params)
 
     def cancel(self, session: DownSession, params: v1.SessionParams | None = None) -> None:
-        """Stop the work that goes on and answer what was asked for it; `params` are the client's."""
+        """Stop the work that goes on, and answer what was asked for it."""
         self.notify(self.agent, "session/cancel", params or v2.SessionParams(session.session_id))
         for turn in session.turns:
             turn.cancelled = True

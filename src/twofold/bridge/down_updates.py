@@ -8,93 +8,24 @@ reaches it: it is left out and reported.
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeAlias
 
-from msgspec import UNSET, Struct, field
+from msgspec import UNSET
 
+from twofold.bridge.down_session import DownSession, Question
 from twofold.bridge.end import End
 from twofold.bridge.losses import LossLog
 from twofold.bridge.lowering import Lowering
-from twofold.bridge.translation import Later, Timer, Translation
+from twofold.bridge.translation import Later, Translation
 from twofold.convert.carry import carried
 from twofold.convert.options import MODE
-from twofold.convert.turn import OpenTurn
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Notification, RequestId
 from twofold.runtime.errors import Problem, Report
 from twofold.wire import codec, v1, v2
-from twofold.wire.content import ContentBlock
 
 GATHER = 0.1
 """For how many seconds terminal output is gathered."""
 CLOSED = 256
 """Of how many sessions that were closed nothing more is told."""
-
-
-class DownTurn(OpenTurn, kw_only=True, eq=False):
-    """A prompt of the client that waits for the end of its turn."""
-
-    identity: RequestId
-    prompt: list[ContentBlock]
-    before: v2.StateUpdate
-    """What the session did when it was sent."""
-    at_agent: RequestId = 0
-    cancelled: bool = False
-    withdrawn: bool = False
-    """The client does not want it any more, and the agent has not taken it in yet."""
-    settling: Timer | None = None
-    wait: float = float("inf")
-    """How long it may take to settle."""
-
-    def accepted(self, result: Any) -> None:
-        """The prompt was answered."""
-        if not self.inserted:
-            self._taken_in()
-        OpenTurn.accepted(self, result)
-
-    def echoed(self, update: v2.UserMessage | v2.UserMessageChunk) -> bool:
-        """Whether a user message is this prompt."""
-        before = self.inserted
-        found = OpenTurn.echoed(self, update)
-        if found and not before:
-            self._taken_in()
-        return found
-
-    def _taken_in(self) -> None:
-        """What ended before the prompt was taken in was other work."""
-        if self.busy:
-            self.running, self.idle = False, None
-
-    def repeated(self, update: v2.UserMessage | v2.UserMessageChunk) -> bool:
-        """Whether a message that is this prompt says what the prompt said."""
-        if update.meta or update.unknown is not UNSET:
-            return False
-        if isinstance(update, v2.UserMessageChunk):
-            return self.echo.swallows(update.content)
-        if update.content is not UNSET and not update.content:
-            self.echo.expect(self.prompt)  # it is told again, piece by piece
-            return True
-        self.echo.forget()
-        return update.content is UNSET or update.content == self.prompt
-
-    def idle_since(self, state: v2.StateUpdate) -> bool:
-        """Whether the session became idle since the prompt was sent, without any work."""
-        return not self.running and state.state == "idle" and state is not self.before
-
-
-class DownSession(Struct, eq=False):
-    """What has to be remembered of a session."""
-
-    session_id: str
-    head: bytes
-    lowering: Lowering
-    turns: list[DownTurn] = field(default_factory=list)
-    state: v2.StateUpdate = field(default_factory=lambda: v2.StateUpdate("idle"))
-    cancelling: bool = False
-    """A cancel was sent, and what it is to end has not ended yet."""
-    own: dict[str, None] = field(default_factory=dict)
-    """The messages that were the client's own prompts, in turns that are over."""
-    options: list[v2.SessionConfigOption] = field(default_factory=list)
-    mode_option: str = MODE
-    gathering: Timer | None = None
 
 
 Special: TypeAlias = Callable[[Any, DownSession, Any], bool]
@@ -121,6 +52,8 @@ class DownUpdates(Translation):
         self.sessions: dict[str, DownSession] = {}
         self.closed: dict[str, None] = {}
         """The sessions that the client was done with last."""
+        self.asking: dict[RequestId, Question] = {}
+        """Questions of the agent that wait for an answer, by their ids at the client."""
         self._able = able.session or v1.ClientSessionCapabilities()
 
     def session(self, session_id: str) -> DownSession:
@@ -184,6 +117,7 @@ class DownUpdates(Translation):
 
     def _lower(self, session: DownSession, note: v2.UpdateSessionNotification) -> None:
         lowered = session.lowering.update(note.update)
+        session.spoke = True
         if note.meta is UNSET and note.unknown is UNSET:
             send, head = self.client.end.send, session.head
             for each in lowered:

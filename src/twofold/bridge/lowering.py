@@ -71,7 +71,6 @@ class Lowering(Downgrader):
             self._place(key)
             return super()._message(update)
         if key not in self._sent:
-            self._place(key)
             self._empty[key] = False
             return []
         if update.content is UNSET:
@@ -92,15 +91,19 @@ class Lowering(Downgrader):
         return super()._message(_PATCHES[type(update)](update.message_id, [update.content]))
 
     def _place(self, key: Key) -> None:
-        """A message has content, or begins: it takes its place after those before it."""
-        if self._empty.pop(key, None) is None and key not in self._sent:
-            self._displace()
+        """A message has content: if it had none before, it takes its place now."""
+        if key not in self._sent:
+            self._displace(key)
+        self._empty.pop(key, None)
 
-    def _displace(self) -> None:
-        """Something else comes where an empty message was to be."""
-        for key in [key for key, shown in self._empty.items() if not shown]:
-            del self._empty[key]
-            self._lost.append(Loss("update.content", _EMPTY))
+    def _displace(self, until: Key | None = None) -> None:
+        """Something comes where empty messages were to be: all, or those before one of them."""
+        for key, shown in list(self._empty.items()):
+            if key == until:
+                break
+            if not shown:
+                del self._empty[key]
+                self._lost.append(Loss("update.content", _EMPTY))
 
     # ---- tool calls and terminals
 

@@ -128,8 +128,7 @@ class Offers:
         """End everything that runs; returns when it is gone, or will not go."""
         for session_id in list(self._sessions):
             self.forget(session_id)
-        for task in self._answering:
-            task.cancel()
+        # whoever waits for a command is answered when it is gone
         await asyncio.gather(*self._ending, *self._answering, return_exceptions=True)
 
 

@@ -300,7 +300,7 @@ def as_request_error(failure: Failure) -> RequestError:
 def events_of(line: bytes | LineTooLong) -> list[Event]:
     """What a line says; one that is too long may still name a request."""
     if isinstance(line, LineTooLong):
-        return connection._unreadable(str(line), line.head, line.tail)
+        return connection.unreadable(str(line), line.head, line.tail)
     return read_line(line)
 
 

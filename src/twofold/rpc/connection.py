@@ -67,7 +67,7 @@ class Connection:
                         continue
                 yield from read_line(line)
             else:
-                yield from _unreadable(str(line), line.head, line.tail)
+                yield from unreadable(str(line), line.head, line.tail)
 
 
 # ---- reading ---------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def _search(line: bytes) -> list[Event]:
         entries = value if isinstance(value, list) else [value]
         return [_odd(entry, line) for entry in entries]
     except (ValueError, RecursionError):
-        return _unreadable("not JSON", line, line)
+        return unreadable("not JSON", line, line)
 
 
 def _bare(line: bytes) -> bytes:
@@ -225,7 +225,7 @@ _LAST = re.compile(rb"(?:,\s*%b)+\}\s*\Z" % _MEMBER)
 _END = 512  # of a line, where to look for the last members
 
 
-def _unreadable(reason: str, head: bytes, tail: bytes) -> list[Event]:
+def unreadable(reason: str, head: bytes, tail: bytes) -> list[Event]:
     """A line that cannot be read; if its ends name a request, nobody waits for it."""
     told = Malformed(reason, head[:_SHOWN])
     first = _FIRST.match(_bare(head))

@@ -20,7 +20,7 @@ from twofold.rpc.messages import Notification, Request
 from twofold.runtime.agent.options import mode_option, without_booleans
 from twofold.runtime.agent.session import AgentSession
 from twofold.runtime.agent.sessions import Sessions
-from twofold.runtime.errors import Problem
+from twofold.runtime.errors import Problem, described, guarded
 from twofold.runtime.inbox import spawn
 from twofold.runtime.peer import Peer
 from twofold.runtime.transport import Transport
@@ -50,8 +50,8 @@ class AgentConnection:
         """What the client said of itself, in the words of version 2."""
         self.client_session_capabilities: v1.ClientSessionCapabilities | None = None
         """What a client of version 1 said that it shows."""
-        self.report = agent.report
-        self.peer = Peer(transport, self, who="client", report=agent.report)
+        self.report = guarded(agent.report)
+        self.peer = Peer(transport, self, who="client", report=self.report)
         self.sessions = Sessions(self)
         self.over = asyncio.Event()
         self._handlers: dict[str, Handle] = {
@@ -85,8 +85,10 @@ class AgentConnection:
     async def close(self) -> None:
         """Stop every turn, keep what was said, and end the conversation."""
         self.over.set()
-        await self.sessions.end_all()
-        await self.peer.close()
+        try:
+            await self.sessions.end_all()
+        finally:
+            await self.peer.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -114,7 +116,7 @@ class AgentConnection:
         try:
             await handler(_plain(notification.params))
         except Exception as error:
-            text = f"Handling {notification.method} failed: {type(error).__name__}: {error}"
+            text = f"Handling {notification.method} failed: {described(error)}"
             self.report(Problem("handler", text, error=error))
 
     def _cancelled(self, notification: Notification) -> None:

@@ -189,15 +189,16 @@ class AgentSession:
 
     def begin(self) -> None:
         """The client has its answer, which told it the config options."""
+        if self.known or self.closed:
+            return
         self.known = True
-        if not self._free.is_set() and not self.closed:
-            held: list[v2.SessionUpdate] = [
-                each for each in self._held if not isinstance(each, _IN_THE_RESPONSE)
-            ]
-            # version 1 has commands in an update only, and so had version 2 in August
-            commands = self.state.commands_update
-            self._held = held if commands is None else [commands, *held]
-            self._let_go()
+        held: list[v2.SessionUpdate] = [
+            each for each in self._held if not isinstance(each, _IN_THE_RESPONSE)
+        ]
+        # version 1 has commands in an update only, and so had version 2 in August
+        commands = self.state.commands_update
+        self._held = held if commands is None else [commands, *held]
+        self._let_go()
 
     def _let_go(self) -> None:
         self._tell = self._tell_v2 if self._downgrader is None else self._tell_v1
@@ -232,7 +233,7 @@ class AgentSession:
         unkept.append(update)
         if len(unkept) >= self._keep_at:
             self.keep()
-        elif self._keeping is None:
+        elif self._keeping is None and self._keep_at == KEEP:
             self._keeping = asyncio.get_running_loop().call_later(KEEP_WITHIN, self.keep)
 
     def keep(self) -> None:
@@ -247,7 +248,7 @@ class AgentSession:
         except UnknownSession:
             pass  # somebody deleted it
         except LocalError as error:
-            self._keep_at = 2 * len(self._unkept)  # it is tried again, but not for ever
+            self._keep_at = 2 * len(self._unkept)  # it is tried again, but not all the time
             self.connection.report(Problem("handler", str(error), self.session_id, error))
             return
         self._unkept.clear()

@@ -17,7 +17,7 @@ from twofold.runtime.agent.options import NoSuchOption, with_value
 from twofold.runtime.agent.session import AgentSession
 from twofold.runtime.agent.tools import NotCancellable
 from twofold.runtime.agent.turns import Turns
-from twofold.runtime.errors import Problem
+from twofold.runtime.errors import Problem, described
 from twofold.runtime.store import SessionInfos, UnknownSession, age
 from twofold.session import Session
 from twofold.wire import codec, v2
@@ -173,7 +173,7 @@ class Sessions:
             async with asyncio.timeout(self._agent.cancel_timeout):
                 await self._agent.on_close(session)
         except Exception as error:
-            text = f"Closing a session failed: {type(error).__name__}: {error}"
+            text = f"Closing a session failed: {described(error)}"
             self._connection.report(Problem("handler", text, session.session_id, error))
 
     async def end_all(self) -> None:
@@ -183,7 +183,8 @@ class Sessions:
             session.keep()
             self.turns.cancel(session)
         await self.turns.settle()
-        await asyncio.gather(*(self.end(session) for session in sessions))
+        ends = [self.end(session) for session in sessions]
+        await asyncio.gather(*ends, return_exceptions=True)
 
     # ---- looking
 

@@ -13,9 +13,9 @@ from msgspec import Struct
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RequestError
 from twofold.runtime.agent.session import AgentSession
 from twofold.runtime.agent.turn import Turn
-from twofold.runtime.errors import Problem
+from twofold.runtime.errors import Problem, described
 from twofold.runtime.inbox import spawn
-from twofold.wire import v1, v2
+from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Known
 from twofold.wire.content import (
     AudioContent,
@@ -200,9 +200,14 @@ class Turns:
         if error is None:
             return self._ended(turn, handler.result())
         if isinstance(error, RequestError):
-            told = Error(error.code, error.message, error.data)
-            return v2.StateUpdate("idle", "error", told)
-        text = f"The prompt handler failed: {type(error).__name__}: {error}"
+            told = v2.StateUpdate("idle", "error", Error(error.code, error.message, error.data))
+            try:
+                codec.encode(told)
+            except Exception as wrong:  # its data may be anything
+                error = wrong
+            else:
+                return told
+        text = f"The prompt handler failed: {described(error)}"
         self._connection.report(Problem("handler", text, turn.session.session_id, error))
         return v2.StateUpdate("idle", "error", _INTERNAL)
 

@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import (
     AsyncIterator,
+    Awaitable,
     Callable,
     Collection,
     Coroutine,
@@ -57,6 +58,9 @@ T = TypeVar("T")
 Directory: TypeAlias = str | PathLike[str]
 Offered: TypeAlias = Literal["fs", "terminal"]
 
+Open: TypeAlias = Callable[[], Awaitable[Transport]]
+"""Opens a transport to an agent: what is not a command but can be started again."""
+
 _LINES: dict[int, Callable[[bytes | str], Any]] = {
     1: codec.decode_update_line_v1,
     2: codec.decode_update_line_v2,
@@ -65,7 +69,7 @@ _LINES: dict[int, Callable[[bytes | str], Any]] = {
 
 @asynccontextmanager
 async def connect(
-    agent: Sequence[str] | Transport,
+    agent: Sequence[str] | Transport | Open,
     *,
     version: Version | None = None,
     cwd: Directory | None = None,
@@ -83,6 +87,7 @@ async def connect(
 ) -> AsyncIterator["Client"]:
     """Talk to an agent, in a block: `async with twofold.connect(["some-agent"]) as client: …`.
 
+    An agent is a command, a transport, or what opens one.
     `version` demands one; otherwise 2 is tried first. Permissions are decided by `policy`, then by
     `ask`, and rejected if there is nobody to ask. `offer` names what the client does for agents of
     version 1: `fs`, `terminal`.
@@ -93,7 +98,7 @@ async def connect(
     async def start() -> Transport:
         if isinstance(agent, Sequence):
             return await Process.spawn(agent, cwd=cwd, env=env, on_stderr=on_stderr)
-        return agent
+        return await agent() if callable(agent) else agent
 
     def client_on(transport: Transport) -> Client:
         return Client(
@@ -113,7 +118,7 @@ async def connect(
         try:
             await client.initialize(version, within=start_timeout)
         except StartOver as over:
-            if isinstance(agent, Sequence):
+            if isinstance(agent, Sequence) or callable(agent):
                 await client.close()
                 client = client_on(await start())
                 await client.initialize(1, within=start_timeout)
