@@ -137,8 +137,8 @@ def as_markdown(topics: Sequence[Topic], where: str = "") -> str:
 def _notes(topics: Sequence[Topic], where: str) -> list[str]:
     notes = [
         "ratios: Twofold by floor, where less is better; SDK by Twofold, where more is better.",
-        "times: processor time, so that what else the machine does counts little, unless a topic "
-        "says otherwise.",
+        "times: processor time, on which the machine's other work has little effect, unless a topic"
+        + " says otherwise.",
         *(f"{topic.name}: {topic.how}" for topic in topics),
     ]
     if where:

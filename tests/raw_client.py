@@ -22,7 +22,7 @@ T = TypeVar("T")
 Version = Literal[1, 2]
 Json = dict[str, Any]
 
-PATIENCE = 8.0
+PATIENCE = 10.0
 """No test takes that long unless it hangs."""
 
 INITIALIZE: dict[Version, Json] = {

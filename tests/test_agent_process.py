@@ -18,7 +18,7 @@ from tests.raw_client import INITIALIZE, Json, Version, word
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses signals and terminals")
 
-PATIENCE = 8.0
+PATIENCE = 15.0
 """No process takes that long unless it hangs."""
 
 PROGRAM = """
@@ -168,7 +168,7 @@ def test_the_end_of_standard_input_is_the_end_of_the_process(
     program.hear("tool_call in_progress" if version == 1 else "tool_call_update in_progress")
     before = time.monotonic()
     status, stderr = program.end()
-    assert time.monotonic() - before < 3
+    assert time.monotonic() - before < 5
     assert status == 0
     assert program.went_on
     assert "closed s" in stderr

@@ -1,5 +1,8 @@
 """A client of version 1 and an agent of version 2, one message at a time."""
 
+import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -1359,3 +1362,34 @@ def test_whoever_fails_to_be_told_is_told_no_more(caplog: pytest.LogCaptureFixtu
     assert told == ["one", "one"]
     assert log.count == 2
     assert "no space left" in caplog.text
+
+
+# ---- as it was recorded ----------------------------------------------------------------------
+
+
+def test_a_recorded_session_is_replayed_without_a_lost_message(
+    shared: Callable[[str], Path],
+) -> None:
+    """An agent that tells each message as an empty upsert and then in chunks."""
+    talk, told = Talk(), []
+    talk.ask("session/load", {"sessionId": S, "cwd": "/w", "mcpServers": []})
+    for line in shared("transcripts/codex.v2.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        message = entry.get("message", {})
+        of_replay = entry["step"] == "resume_session" and message.get("method") == "session/update"
+        if of_replay and entry["t"] > 19.2:  # before that it resumes without a replay
+            told.append(message["params"]["update"])
+    talk.update(*told)
+    talk.answer(talk.asked("session/resume"), {})
+    said_there = [each for each in told if each["sessionUpdate"].endswith("_chunk")]
+    assert len(said_there) > 10
+    for kind in ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk"):
+        pieces = [each["content"]["text"] for each in said_there if each["sessionUpdate"] == kind]
+        assert talk.text(kind) == "".join(pieces)
+    calls = {each["toolCallId"] for each in told if "toolCallId" in each}
+    assert {each["toolCallId"] for each in talk.updates() if "toolCallId" in each} == calls
+    assert set(talk.reasons) <= {
+        "version 1 has no agent-owned terminals: it becomes text",
+        "version 1 shows the changed lines only, a file at a time",
+    }
+    assert talk.problems == []

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from twofold.policy import Decided, Policy, Rule, Subject, parse_rule, read_policy
     from twofold.rpc.errors import RequestError, RequestFailed
     from twofold.runtime.agent.agent import Agent
-    from twofold.runtime.agent.session import AgentSession
-    from twofold.runtime.agent.turn import Answer, Turn
+    from twofold.runtime.agent.session import AgentSession, SessionClosed
+    from twofold.runtime.agent.turn import Answer, Turn, TurnOver
     from twofold.runtime.client.client import Client, connect
     from twofold.runtime.client.negotiate import NotAnAgent, UnknownVersion, WrongVersion
     from twofold.runtime.client.permissions import Question
@@ -82,6 +82,7 @@ __all__ = [
     "RequestFailed",
     "Rule",
     "Session",
+    "SessionClosed",
     "Sessions",
     "Subject",
     "Terminal",
@@ -89,6 +90,7 @@ __all__ = [
     "Transport",
     "Turn",
     "TurnFailed",
+    "TurnOver",
     "TwofoldError",
     "UnknownVersion",
     "Upgrader",
@@ -118,8 +120,8 @@ _LATER = {
     ),
     **dict.fromkeys(("RequestError", "RequestFailed"), "twofold.rpc.errors"),
     "Agent": "twofold.runtime.agent.agent",
-    "AgentSession": "twofold.runtime.agent.session",
-    **dict.fromkeys(("Answer", "Turn"), "twofold.runtime.agent.turn"),
+    **dict.fromkeys(("AgentSession", "SessionClosed"), "twofold.runtime.agent.session"),
+    **dict.fromkeys(("Answer", "Turn", "TurnOver"), "twofold.runtime.agent.turn"),
     **dict.fromkeys(("Client", "connect"), "twofold.runtime.client.client"),
     **dict.fromkeys(
         ("NotAnAgent", "UnknownVersion", "WrongVersion"), "twofold.runtime.client.negotiate"

@@ -30,6 +30,7 @@ Json = dict[str, Any]
 
 STEP_SECONDS = float(os.environ.get("STEP_SECONDS", "10"))
 LATE_AFTER = 0.05
+HANDLED_WITHIN = 1
 MODE_WAITS = 1
 CANCEL_WAITS = 1
 CANCEL = "cancel"
@@ -177,7 +178,7 @@ class Script:
             "stop": ending.stop,
             "thoughts": sights.text(turn, "agent_thought"),
             "text": sights.text(turn),
-            "updates": len(turn),
+            "updates": len(sights.of_turn(turn)),
             "order_ok": not sights.conversation(late)
             and (client.version == 1 or sights.starts_with_running(turn)),
         }
@@ -332,7 +333,7 @@ async def take(step: str, action: Callable[[], Awaitable[Json]], client: Client)
     # an update that is still on its way to its handler is not refused
     with contextlib.suppress(TimeoutError):
         handled = client.until(lambda: len(client.updates) + refused == client.received)
-        await asyncio.wait_for(handled, LATE_AFTER)
+        await asyncio.wait_for(handled, HANDLED_WITHIN)
     count = client.received - len(client.updates) - refused
     if count:
         noun = "update" if count == 1 else "updates"

@@ -28,6 +28,11 @@ def conversation(updates: Iterable[Json]) -> list[Json]:
     return [update for update in updates if kind(update) in CONVERSATION]
 
 
+def of_turn(updates: Iterable[Json]) -> list[Json]:
+    """All but commands, which are told at any time."""
+    return [update for update in updates if kind(update) != "available_commands_update"]
+
+
 def text_of(update: Json) -> str | None:
     """The text that a message, or a chunk of one, brings."""
     content = update.get("content")

@@ -5,7 +5,14 @@
 // permission requests, `watch` for entries.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { Picture, isAgentMessage, isAgents, isConversation, replayed } from "./ts_client_facts.mjs";
+import {
+  Picture,
+  isAgentMessage,
+  isAgents,
+  isConversation,
+  isOfTurn,
+  replayed,
+} from "./ts_client_facts.mjs";
 
 const LATE_MS = 50;
 const MODE_MS = 1000;
@@ -46,7 +53,7 @@ async function stream(run) {
   return {
     ...facts,
     thoughts: picture.thoughts,
-    updates: run.seen.updates(run.from, to).length,
+    updates: run.seen.updates(run.from, to).filter(isOfTurn).length,
     order_ok: late.length === 0 && run.dialect.orderOk(entries, isAgents),
   };
 }

@@ -171,7 +171,7 @@ class Script:
             "stop": reply.stop_reason,
             "thoughts": _texts(reply, "thought"),
             "text": _texts(reply, "agent"),
-            "updates": len(turn),
+            "updates": len(sights.of_turn(turn)),
             "order_ok": not sights.conversation(late) and sights.starts_with_running(turn),
         }
 

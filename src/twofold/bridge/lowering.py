@@ -37,7 +37,8 @@ class Lowering(Downgrader):
         self._booleans = booleans
         self._empty: dict[Key, bool] = {}
         """Messages without content: true if they had some, which the client has seen."""
-        self._lost: list[Loss] = []
+        self._lost = 0
+        """How many of those that were never shown have lost their place."""
         self._unseen: dict[str, None] = {}
         """Terminals that no tool call showed when they printed something."""
 
@@ -52,8 +53,9 @@ class Lowering(Downgrader):
     def unsaid(self) -> list[Loss]:
         """What waited to be shown and was not; from now on it waits no longer."""
         self._displace()
-        lost, self._lost = self._lost, []
+        lost = [Loss("update.content", _EMPTY)] * self._lost
         lost += [Loss("update", _UNSEEN) for each in self._unseen if not self._referring.get(each)]
+        self._lost = 0
         self._unseen.clear()
         return lost
 
@@ -103,7 +105,7 @@ class Lowering(Downgrader):
                 break
             if not shown:
                 del self._empty[key]
-                self._lost.append(Loss("update.content", _EMPTY))
+                self._lost += 1
 
     # ---- tool calls and terminals
 

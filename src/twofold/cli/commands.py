@@ -14,6 +14,7 @@ from rich.console import Console
 from twofold import __version__
 from twofold.cli.agent import agent
 from twofold.cli.bridge import bridge
+from twofold.cli.run import run
 from twofold.convert.conversation import Conversation, Out, Target
 from twofold.convert.detect import Dialect
 from twofold.convert.losses import Losses, NotConvertible
@@ -46,6 +47,7 @@ def commands() -> None:
 
 commands.add_command(agent)
 commands.add_command(bridge)
+commands.add_command(run)
 
 
 @commands.command()

@@ -179,9 +179,7 @@ class Upgrader:
 
     def is_made_mode(self, config_id: str) -> bool:
         """Whether a config option was made of modes, so that `session/set_mode` sets it."""
-        return (
-            config_id == MODE and self._modes is not None and not has_mode_option(self._options)
-        )
+        return config_id == MODE and self._modes is not None and not has_mode_option(self._options)
 
     # ---- turns
 
