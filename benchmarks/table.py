@@ -137,8 +137,7 @@ def as_markdown(topics: Sequence[Topic], where: str = "") -> str:
 def _notes(topics: Sequence[Topic], where: str) -> list[str]:
     notes = [
         "ratios: Twofold by floor, where less is better; SDK by Twofold, where more is better.",
-        "times: processor time, on which the machine's other work has little effect, unless a topic"
-        + " says otherwise.",
+        "times: processor time, which other work hardly touches, unless a topic says otherwise.",
         *(f"{topic.name}: {topic.how}" for topic in topics),
     ]
     if where:

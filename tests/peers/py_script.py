@@ -67,6 +67,8 @@ class Client(ABC):
         self.answer: str | None = None
         """The kind of option to answer with, `CANCEL`, or None: answer cancelled."""
         self.received = 0
+        self.refused = 0
+        """How many updates of the steps before never came to their handler."""
         self._news = asyncio.Event()
 
     def on_connect(self, conn: Any) -> None:
@@ -319,7 +321,6 @@ async def take(step: str, action: Callable[[], Awaitable[Json]], client: Client)
     if not {"initialize": True, "new": client.ready}.get(step, client.session is not None):
         return {"ok": False, "error": "no session"}
     client.answer = None
-    refused = client.received - len(client.updates)
     try:
         async with asyncio.timeout(STEP_SECONDS):
             facts = await action()
@@ -327,18 +328,28 @@ async def take(step: str, action: Callable[[], Awaitable[Json]], client: Client)
         if client.session is not None:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(client.cancel(), CANCEL_WAITS)
+        await refused_now(client)
         return {"ok": False, "error": "timeout"}
     except Exception as error:
+        await refused_now(client)
         return {"ok": False, "error": reason(error)}
-    # an update that is still on its way to its handler is not refused
-    with contextlib.suppress(TimeoutError):
-        handled = client.until(lambda: len(client.updates) + refused == client.received)
-        await asyncio.wait_for(handled, HANDLED_WITHIN)
-    count = client.received - len(client.updates) - refused
+    count = await refused_now(client)
     if count:
         noun = "update" if count == 1 else "updates"
         return {"ok": False, "error": f"the SDK refused {count} {noun}", **facts}
     return {"ok": True, **facts}
+
+
+async def refused_now(client: Client) -> int:
+    """How many updates the SDK refused since this was asked last."""
+    # one that is still on its way to its handler is not refused
+    handled = client.until(lambda: len(client.updates) + client.refused == client.received)
+    try:
+        await asyncio.wait_for(handled, HANDLED_WITHIN)
+    except TimeoutError:
+        before, client.refused = client.refused, client.received - len(client.updates)
+        return client.refused - before
+    return 0
 
 
 def reason(error: Exception) -> str:

@@ -51,9 +51,9 @@ def wanted(version: Version) -> dict[str, Line]:
 def everything(version: Version, rows: list[Line]) -> list[Line]:
     """A replay that tells thoughts too, and then all that is no entry of the conversation."""
     kinds = {
-        1: ("plan", "available_commands_update", "config_option_update", "current_mode_update"),
+        1: ("plan", "config_option_update", "current_mode_update"),
         2: (
-            *("terminal_update", "plan_update", "available_commands_update"),
+            *("terminal_update", "plan_update"),
             *("config_option_update", "state_update"),
         ),
     }[version]
