@@ -14,6 +14,7 @@ from twofold.convert.losses import Losses
 from twofold.convert.options import MODE, has_mode_option, mode_option, upgrade_config_option
 from twofold.convert.permission import upgrade_permission
 from twofold.convert.upgrade import (
+    CHUNKS,
     mode_id,
     terminal_updates,
     terminals_in,
@@ -24,7 +25,7 @@ from twofold.convert.upgrade import (
 )
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET
-from twofold.wire.content import ContentBlock
+from twofold.wire.content import ContentBlock, TextContent
 
 
 class Upgrader:
@@ -53,6 +54,11 @@ class Upgrader:
 
     def update(self, update: v1.SessionUpdate) -> list[v2.SessionUpdate]:
         """The updates of version 2 that say what `update` says."""
+        # most updates are pieces of the message that is open: they take the short way
+        if type(update) is self._open and not self._echo:
+            chunk = self._next(update)
+            if chunk is not None:
+                return [chunk]
         match update:
             case v1.ContentChunk():
                 return self._chunk(update)
@@ -68,6 +74,21 @@ class Upgrader:
         return [converted]
 
     # ---- messages
+
+    def _next(self, update: Any) -> v2.SessionUpdate | None:
+        """One more piece of plain text for the open message, if it is just that."""
+        content, message_id = update.content, update.message_id
+        if (
+            type(content) is not TextContent
+            or content.annotations is not UNSET
+            or update.meta is not UNSET
+            or update.unknown is not UNSET
+        ):
+            return None
+        if message_id:
+            self._open_id = message_id
+        chunk: Any = CHUNKS[type(update)](self._open_id, content)
+        return chunk  # type: ignore[no-any-return]
 
     def _chunk(self, update: v1.ContentChunk) -> list[v2.SessionUpdate]:
         # the echo is asked first: it costs less than to look at the kind of every chunk

@@ -89,7 +89,14 @@ class Inbox:
         `size` is that of a message; without it, it is handled even if the inbox is closed.
         """
         if self._place is None and not self._calling:
-            waiting = self._call(handle, item)
+            self._calling = True
+            try:  # as `_call` does, without the call: most things are handled just here
+                waiting = handle(item)
+            except Exception as error:
+                self._failed(error)
+                waiting = None
+            finally:
+                self._calling = False
             if waiting is None and self._queue:
                 waiting = self._next()
             if waiting is not None:

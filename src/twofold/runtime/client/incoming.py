@@ -80,7 +80,7 @@ class Incoming:
         if session is None:
             session = self._early(update.session_id, size)
         if session is not None:
-            session.update(update.update, size)
+            session.inbox.put(session.take, update.update, size)
 
     def _early(self, session_id: str, size: int) -> ClientSession | None:
         if self._version is None:

@@ -100,13 +100,11 @@ class ClientSession:
 
     # ---- what the agent says
 
-    def update(self, update: Any, size: int) -> None:
-        self.inbox.put(self._take, update, size)
-
-    def _take(self, update: Any) -> Awaitable[None] | None:
+    def take(self, update: Any) -> Awaitable[None] | None:
         """One update of the agent, in its own version."""
         if self._upgrader is not None:
-            return self.apply_all(self._upgrader.update(update))
+            lifted = self._upgrader.update(update)
+            return self._apply(lifted[0]) if len(lifted) == 1 else self.apply_all(lifted)
         special = _SPECIAL.get(type(update))
         if special is not None:
             return special(self, update)
