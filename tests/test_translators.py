@@ -809,13 +809,14 @@ def test_a_permission_shows_its_tool_call_from_then_on() -> None:
     assert down.lost == ["update.rawInput"]
 
 
-def test_a_permission_for_a_known_call_leaves_its_title() -> None:
+def test_a_permission_for_a_known_call_shows_its_title() -> None:
     down = Down()
     down(call_update(title="Write a.py"))
     subject = {"type": "tool_call", "toolCall": {"toolCallId": "t"}}
-    assert down.permission(subject=subject)["toolCall"] == {"toolCallId": "t"}
+    named = {"toolCallId": "t", "title": "Write a.py"}
+    assert down.permission(subject=subject)["toolCall"] == named
     assert down.lost == ["title"]
-    assert down.permission(subject=subject, title="Write a.py")["toolCall"] == {"toolCallId": "t"}
+    assert down.permission(subject=subject, title="Write a.py")["toolCall"] == named
     assert down.lost == []
 
 
@@ -840,9 +841,10 @@ def test_every_call_that_a_permission_makes_up_has_an_id_of_its_own() -> None:
 def test_a_title_that_a_permission_gave_to_its_call_stays() -> None:
     down = Down()
     subject = {"type": "tool_call", "toolCall": {"toolCallId": "t"}}
-    assert down.permission(subject=subject)["toolCall"] == {"toolCallId": "t", "title": "Sure?"}
-    assert down.permission(subject=subject)["toolCall"] == {"toolCallId": "t"}
-    assert down.lost == []
+    for _ in range(2):
+        asked = down.permission(subject=subject)["toolCall"]
+        assert asked == {"toolCallId": "t", "title": "Sure?"}
+        assert down.lost == []
     down(call_update(title=None))
     assert down.lost == ["update.title"]
 

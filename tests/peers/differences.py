@@ -18,7 +18,7 @@ Pair: TypeAlias = tuple[str, str]
 PAIRS: list[Pair] = [(client, agent) for client in PEERS for agent in PEERS]
 
 V1, V2 = "ts1 py1 tf1", "ts2 py2 tf2"
-SDK_V1, SDK_V2 = "ts1 py1", "ts2 py2"
+SDK_V2 = "ts2 py2"
 ANY = f"{V1} {V2}"
 
 
@@ -77,17 +77,11 @@ UP = [
 
 # ---- what version 1 clients cannot be told, or are told otherwise ------------------------------
 
-KNOWN_TITLE = (
-    "`allow`, `reject`: the question of a version 2 agent has the title of the tool call it is"
-    " about. A version 1 client was told that before; the request only names the call."
-)
 TEXT_LATER = (
     "`replay`: a version 2 agent may replay a terminal after the tool call that shows it; a"
     " version 1 client is told the text by one more update of that call."
 )
 DOWN = [
-    Difference(KNOWN_TITLE, SDK_V1, V2, "allow", {"asked": None}),
-    Difference(KNOWN_TITLE, SDK_V1, V2, "reject", {"asked": None}),
     Difference(TEXT_LATER, V1, "tf2", "replay", {"updates": and_then(facts.TERMINAL_TEXT)}),
 ]
 

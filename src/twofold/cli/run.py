@@ -1,42 +1,50 @@
 """`twofold run --prompt`: one turn with an agent, for scripts.
 
 Nobody is asked anything: what the rules do not allow is rejected. What the agent says goes to
-standard output in the form that was chosen, everything else to standard error, and the exit status
-says how the turn ended (see `status`).
+standard output in the form that was chosen, everything else to standard error (see `printing`), and
+the exit status says how the turn ended (see `status`). However it ends, the agent and all that it
+started is gone.
 """
 
 import asyncio
-import os
+import signal
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from math import isnan
 from pathlib import Path
-from typing import IO, Literal, TypeAlias, cast
+from typing import IO, Literal, cast
 
 import click
 from msgspec import Struct
 
 from twofold.cli import status
-from twofold.errors import TwofoldError
+from twofold.cli.printing import PRINTERS, Form, Screen
+from twofold.errors import PeerError, TwofoldError
 from twofold.policy import Policy, Rule, parse_rule, read_policy
+from twofold.rpc.errors import AUTH_REQUIRED, RequestFailed
 from twofold.runtime.client.client import Client, connect
-from twofold.runtime.client.negotiate import Version
+from twofold.runtime.client.negotiate import Silent, Version
 from twofold.runtime.client.session import ClientSession
+from twofold.runtime.client.turns import Reply
+from twofold.runtime.commands import shown
 from twofold.runtime.errors import Problem
 from twofold.runtime.process import Process
 from twofold.runtime.taped import Tape, Taped
 from twofold.runtime.transport import Transport
-from twofold.session import Message
-from twofold.text.safe import one_line, sanitize
-from twofold.wire import codec, v2
+from twofold.wire import v2
 
-Form: TypeAlias = Literal["text", "json", "updates", "quiet"]
+DEMO = [sys.executable, "-P", "-m", "twofold", "agent"]
+"""Who answers if no command is given; `-P`: what lies in the directory is not to be imported."""
+GIVE_UP = 3.0
+"""How many seconds an agent has to end a turn that was cancelled."""
+SLOW = 5.0
+"""After how many seconds a start is said to be slow."""
 
-DEMO = [sys.executable, "-m", "twofold", "agent"]
-"""Who answers if no command is given."""
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
-class Wanted(Struct):
+class Wanted(Struct, kw_only=True):
     """What was asked for on the command line."""
 
     command: list[str]
@@ -44,47 +52,85 @@ class Wanted(Struct):
     form: Form
     policy: Policy
     cwd: Path
-    version: Version | None = None
-    resume: str | None = None
-    timeout: float | None = None
-    record: IO[bytes] | None = None
+    version: Version | None
+    resume: str | None
+    timeout: float | None
+    record: IO[bytes] | None
 
 
-def _rules(words: tuple[str, ...], decision: Literal["allow", "reject", "ask"]) -> list[Rule]:
-    return [parse_rule(word, decision) for word in words]
+class LoginNeeded(PeerError):
+    """The agent wants someone to log in first; `methods` are the ways that it names."""
+
+    def __init__(self, error: RequestFailed, methods: list[str]) -> None:
+        ways = f"; it names {', '.join(methods)}" if methods else ""
+        super().__init__(
+            f"{error}\nThe agent wants a login first{ways}. Log in with the agent's own program,"
+            " then try again."
+        )
+        self.methods = methods
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+# ---- the command line ------------------------------------------------------------------------
+
+
+def _seconds(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    if value is not None and (isnan(value) or value <= 0):
+        raise click.BadParameter("it is a number of seconds, more than 0.")
+    return value
+
+
+# what follows the command is the command's, also what looks like an option of ours
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--prompt", required=True, help="What to say; - reads standard input.")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "updates", "quiet"]),
+    type=click.Choice(list(PRINTERS)),
     default="text",
     show_default=True,
     help="text: what the agent says, as it comes. quiet: only its last message. updates: every"
     " update in the words of version 2. json: the messages of both sides as they were.",
 )
 @click.option("--allow", multiple=True, metavar="RULE", help="Allow, e.g. read or command:git *.")
-@click.option("--reject", multiple=True, metavar="RULE", help="Reject, before anything allows.")
-@click.option("--policy", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--cwd", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".")
+@click.option("--reject", multiple=True, metavar="RULE", help="Reject, whatever allows it.")
+@click.option("--ask", multiple=True, metavar="RULE", help="Do not allow: nobody is there to ask.")
+@click.option(
+    "--policy",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="More rules, from a JSON file.",
+)
+@click.option(
+    "--cwd",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    help="The directory to work in.",
+)
 @click.option("--version", type=click.Choice(["1", "2"]), help="Speak only this version.")
 @click.option("--resume", metavar="ID", help="Go on with this session.")
-@click.option("--timeout", type=click.FloatRange(min=0), help="Give up after so many seconds.")
-@click.option("--record", type=click.File("wb"), help="Write the conversation to this file.")
+@click.option(
+    "--timeout",
+    type=float,
+    callback=_seconds,
+    help="Give up after so many seconds, from the start.",
+)
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the whole conversation to this file.",
+)
 @click.argument("command", nargs=-1)
 def run(
     prompt: str,
     form: str,
     allow: tuple[str, ...],
     reject: tuple[str, ...],
+    ask: tuple[str, ...],
     policy: Path | None,
     cwd: Path,
     version: str | None,
     resume: str | None,
     timeout: float | None,
-    record: IO[bytes] | None,
+    record: Path | None,
     command: tuple[str, ...],
 ) -> None:
     """Have one turn with the agent that COMMAND starts (the demo agent, without one).
@@ -92,202 +138,240 @@ def run(
     Exit status: 0 the turn ended, 1 error, 2 usage, 3 refusal, 4 a limit, 5 cancelled, 6 something
     was not allowed, 7 the agent died or could not be started, 124 timeout.
     """
+    screen = Screen()
     try:
-        wanted = Wanted(
-            list(command) or DEMO,
-            sys.stdin.read() if prompt == "-" else prompt,
-            cast("Form", form),
-            _policy(policy, allow, reject),
-            cwd,
-            cast("Version | None", int(version) if version else None),
-            resume,
-            timeout,
-            record,
-        )
-        sys.exit(asyncio.run(_run(wanted)))
-    except TwofoldError as error:
-        _tell(str(error))
-        sys.exit(status.of_error(error))
-    except KeyboardInterrupt:
-        sys.exit(status.CANCELLED)
+        rules = _policy(policy, allow, reject, ask)
+        said = _prompt(prompt)
+        with _opened(record) as file:
+            wanted = Wanted(
+                command=list(command) or DEMO,
+                prompt=said,
+                form=cast("Form", form),
+                policy=rules,
+                cwd=cwd,
+                version=cast("Version | None", int(version) if version else None),
+                resume=resume,
+                timeout=timeout,
+                record=file,
+            )
+            code = asyncio.run(_run(wanted, screen))
+    except (TwofoldError, OSError) as error:
+        screen.tell(str(error))
+        code = status.of_error(error)
+    except KeyboardInterrupt:  # while standard input was read, or where signals are not handled
+        code = status.CANCELLED
+    sys.exit(code)
 
 
-def _policy(file: Path | None, allow: tuple[str, ...], reject: tuple[str, ...]) -> Policy:
-    written = read_policy(file.read_bytes(), str(file)) if file is not None else Policy()
-    rules = [*_rules(reject, "reject"), *_rules(allow, "allow"), *written.rules]
-    return Policy(rules, written.otherwise)
-
-
-async def _run(wanted: Wanted) -> int:
+def _policy(
+    file: Path | None, allow: tuple[str, ...], reject: tuple[str, ...], ask: tuple[str, ...]
+) -> Policy:
+    """Those that reject go before all; of the others the first counts, so `ask` before `allow`."""
     try:
-        async with asyncio.timeout(wanted.timeout):
-            return await _turn(wanted)
+        written = read_policy(file.read_bytes(), str(file)) if file is not None else Policy()
+    except OSError as error:
+        reason = f"{file} cannot be read: {error.strerror}."
+        raise click.BadParameter(reason, param_hint="'--policy'") from None
+    rules = [*_rules(reject, "reject"), *_rules(ask, "ask"), *_rules(allow, "allow")]
+    return Policy([*rules, *written.rules], written.otherwise)
+
+
+def _rules(words: tuple[str, ...], decision: Literal["allow", "reject", "ask"]) -> list[Rule]:
+    return [parse_rule(word, decision) for word in words]
+
+
+def _prompt(text: str) -> str:
+    data = text.encode(errors="surrogateescape")
+    if text == "-":
+        data = sys.stdin.buffer.read() if sys.stdin is not None else b""
+    try:
+        prompt = data.decode().rstrip("\n")
+    except UnicodeDecodeError:
+        raise click.BadParameter("it is not UTF-8.", param_hint="'--prompt'") from None
+    if not prompt.strip():
+        where = "standard input is empty." if text == "-" else "it is empty."
+        raise click.BadParameter(where, param_hint="'--prompt'")
+    return prompt
+
+
+@contextmanager
+def _opened(record: Path | None) -> Iterator[IO[bytes] | None]:
+    if record is None:
+        yield None
+        return
+    try:
+        file = record.open("wb", buffering=0)
+    except OSError as error:
+        reason = f"{record} cannot be written: {error.strerror}."
+        raise click.BadParameter(reason, param_hint="'--record'") from None
+    with file:
+        yield file
+
+
+# ---- the turn --------------------------------------------------------------------------------
+
+
+async def _run(wanted: Wanted, screen: Screen) -> int:
+    turn = _Turn(wanted, screen)
+    _on_signals(turn.interrupt)
+    try:
+        async with asyncio.timeout(wanted.timeout) as limit:
+            code = await turn.play()
     except TimeoutError:
-        _tell(f"The turn did not end within {wanted.timeout:g} seconds.")
-        return status.TIMEOUT
+        if not limit.expired():
+            raise
+        screen.tell(turn.late())
+        code = status.TIMEOUT
+    except TwofoldError as error:
+        screen.tell(str(error))
+        code = status.of_error(error)
+    except asyncio.CancelledError:
+        if not turn.signals:
+            raise
+        code = status.CANCELLED
+    return status.CANCELLED if turn.interrupted else turn.written(code)
 
 
-async def _turn(wanted: Wanted) -> int:
-    async with _connected(wanted) as client:
-        session = await _session(client, wanted)
-        printer = _PRINTERS[wanted.form](session)
-        reply = await session.prompt(wanted.prompt)
-        printer.end()
-        for decided in session.decisions:
-            if not decided.allowed:
-                _tell(f"{decided.subject.title}: {decided}")
+def _on_signals(interrupt: Callable[[], None]) -> None:
+    """Whoever wants this process to end wants the turn to end; it lasts as long as the loop."""
+    numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or another thread
+        for number in heard:
+            asyncio.get_running_loop().add_signal_handler(number, interrupt)
+
+
+class _Turn:
+    """One turn, from the start of the agent to its end."""
+
+    def __init__(self, wanted: Wanted, screen: Screen) -> None:
+        self.signals = 0
+        self.interrupted = False
+        """Someone wanted it to end before it did."""
+        self._wanted = wanted
+        self._screen = screen
+        self._task = asyncio.current_task()
+        self._process: Process | None = None
+        self._answered = False
+        """The agent said who it is."""
+        self._session: ClientSession | None = None
+        self._over = False
+        self._cancelling: asyncio.Task[None] | None = None
+        self._record = Tape.to(wanted.record, command=wanted.command) if wanted.record else None
+        self._tapes = [self._record] if self._record is not None else []
+        if wanted.form == "json":
+            self._tapes.append(Tape(screen.json))
+
+    async def play(self) -> int:
+        """Start the agent, say the prompt and wait for the end; the exit status."""
+        async with self._connected() as client:
+            try:
+                session = await self._open(client)
+                reply = await self._prompt(session)
+            except RequestFailed as error:
+                if error.code != AUTH_REQUIRED:
+                    raise
+                raise LoginNeeded(error, _ids(client.auth_methods)) from None
         if reply.stop_reason != "end_turn":
-            _tell(f"The turn ended with {reply.stop_reason}.")
-        denied = any(not decided.allowed for decided in session.decisions)
-        return status.of_reply(reply, denied=denied)
+            self._screen.tell(f"The turn ended with {reply.stop_reason}.")
+        decided = [each for each in session.decisions if each.by != "cancel"]
+        return status.of_reply(reply, denied=not all(each.allowed for each in decided))
+
+    async def _open(self, client: Client) -> ClientSession:
+        if self._wanted.resume is not None:
+            return await client.resume_session(self._wanted.resume, self._wanted.cwd)
+        return await client.new_session(self._wanted.cwd)
+
+    async def _prompt(self, session: ClientSession) -> Reply:
+        printer = PRINTERS[self._wanted.form](session, self._screen)
+        reply = None
+        self._session = session
+        try:
+            reply = await session.prompt(self._wanted.prompt)
+        finally:
+            self._session, self._over = None, True
+            printer.end(reply)
+        return reply
+
+    # ---- when it does not end by itself
+
+    def interrupt(self) -> None:
+        """Cancel the turn, the first time; leave at once, the second."""
+        self.signals += 1
+        self.interrupted = self.interrupted or not self._over
+        if self.signals == 1 and self._session is not None:
+            self._cancelling = asyncio.create_task(self._session.cancel(GIVE_UP))
+        elif self._task is not None and not (self.signals == 1 and self._over):
+            self._task.cancel()  # what was started is ended on the way out
+
+    def late(self) -> str:
+        """What did not happen in time."""
+        seconds = self._wanted.timeout or 0
+        if not self._answered:
+            return str(Silent(seconds, self._last_words))
+        return f"The turn did not end within {seconds:g} seconds: it was given up."
+
+    def written(self, code: int) -> int:
+        """The exit status, if everything could be written that was wanted."""
+        faults = {"Standard output": self._screen.out.fault}
+        if self._record is not None and self._wanted.record is not None:
+            faults[self._wanted.record.name] = self._record.fault
+        for name, fault in faults.items():
+            if fault is not None:
+                self._screen.tell(f"{name} could not be written to the end: {fault.strerror}.")
+                code = code or status.FAILED
+        return code
+
+    # ---- the agent
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Client]:
+        version, policy = self._wanted.version, self._wanted.policy
+        slow = asyncio.get_running_loop().call_later(SLOW, self._tell_slow)
+        try:
+            async with connect(
+                self._start, version=version, policy=policy, on_problem=self._problem
+            ) as client:
+                slow.cancel()
+                self._answered = True
+                self._note_agent(client)
+                yield client
+        except Silent as error:  # whoever raised it does not see what is behind a tape
+            raise Silent(error.seconds, self._last_words) from None
+        finally:
+            slow.cancel()
+            self._note_exit()
+
+    async def _start(self) -> Transport:
+        self._note_exit()  # one that fell over version 2 is started again
+        self._process = None
+        on_stderr = self._record.stderr if self._record is not None else None
+        self._process = await Process.spawn(self._wanted.command, on_stderr=on_stderr)
+        return Taped(self._process, *self._tapes) if self._tapes else self._process
+
+    @property
+    def _last_words(self) -> str:
+        return self._process.stderr_tail if self._process is not None else ""
+
+    def _note_agent(self, client: Client) -> None:
+        if self._record is not None:
+            agent = {"name": client.agent.info.name, "version": client.agent.info.version}
+            self._record.note("negotiated", version=client.version, agent=agent)
+
+    def _note_exit(self) -> None:
+        if self._record is not None and self._process is not None:
+            code, by = self._process.exit_code, self._process.signal
+            self._record.note("exit", code=code, signal=by)
+
+    def _tell_slow(self) -> None:
+        command = shown(self._wanted.command)
+        self._screen.tell(f"Still waiting for the agent ({command}) to answer.")
+
+    def _problem(self, problem: Problem) -> None:
+        if problem.kind != "loss":
+            self._screen.tell(str(problem))
 
 
-@asynccontextmanager
-async def _connected(wanted: Wanted) -> AsyncIterator[Client]:
-    tapes = _tapes(wanted)
-
-    async def start() -> Transport:
-        process = await Process.spawn(wanted.command, on_stderr=_heard(tapes))
-        transport: Transport = process
-        for tape in tapes:
-            transport = Taped(transport, tape)
-        return transport
-
-    async with connect(
-        start, version=wanted.version, policy=wanted.policy, on_problem=_problem
-    ) as client:
-        yield client
-
-
-def _tapes(wanted: Wanted) -> list[Tape]:
-    tapes = []
-    if wanted.record is not None:
-        tapes.append(Tape.to(wanted.record, command=wanted.command))
-    if wanted.form == "json":
-        tapes.append(_Wire())
-    return tapes
-
-
-class _Wire(Tape):
-    """The tape on standard output: messages only."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda line: None)
-        self._write = _out
-
-    def stderr(self, data: bytes) -> None:
-        """Standard error is not part of the conversation."""
-
-
-def _heard(tapes: list[Tape]) -> Callable[[bytes], None]:
-    def hear(data: bytes) -> None:
-        for tape in tapes:
-            tape.stderr(data)
-
-    return hear
-
-
-async def _session(client: Client, wanted: Wanted) -> ClientSession:
-    if wanted.resume is not None:
-        return await client.resume_session(wanted.resume, wanted.cwd)
-    return await client.new_session(wanted.cwd)
-
-
-# ---- what goes to standard output ------------------------------------------------------------
-
-
-class _Silent:
-    """Nothing: someone else prints."""
-
-    def __init__(self, session: ClientSession) -> None:
-        self.session = session
-        session.on_update(self.update)
-
-    def update(self, update: v2.SessionUpdate) -> None:
-        """One update of the session."""
-
-    def end(self) -> None:
-        """The turn is over."""
-
-
-class _Updates(_Silent):
-    """Every update, one JSON object a line."""
-
-    def update(self, update: v2.SessionUpdate) -> None:
-        """One update of the session."""
-        _out(codec.encode({"sessionId": self.session.session_id, "update": update}) + b"\n")
-
-
-class _Text(_Silent):
-    """What the agent says, as it comes; what it does goes to standard error."""
-
-    def __init__(self, session: ClientSession) -> None:
-        super().__init__(session)
-        self._message = ""
-        self._ended_line = True
-
-    def update(self, update: v2.SessionUpdate) -> None:
-        """One update of the session."""
-        match update:
-            case v2.AgentMessageChunk(content=v2.TextContent(text=text)):
-                self._say(update.message_id, text)
-            case v2.AgentMessage():
-                whole = self.session.state.messages["agent"][update.message_id]
-                self._say(update.message_id, whole.text)
-            case v2.ToolCallUpdate(title=str(title)):
-                self._fresh_line()
-                _tell(title)
-
-    def _say(self, message_id: str, text: str) -> None:
-        if message_id != self._message:
-            self._fresh_line()
-            self._message = message_id
-        if text:
-            _out(sanitize(text).encode(errors="replace"))
-            self._ended_line = text.endswith("\n")
-
-    def _fresh_line(self) -> None:
-        if not self._ended_line:
-            _out(b"\n")
-            self._ended_line = True
-
-    def end(self) -> None:
-        """The turn is over."""
-        self._fresh_line()
-
-
-class _Quiet(_Silent):
-    """Only the last message of the turn."""
-
-    def end(self) -> None:
-        """The turn is over."""
-        for entry in reversed(self.session.state.entries):
-            if isinstance(entry, Message) and entry.role == "agent" and entry.text:
-                _out(sanitize(entry.text).rstrip().encode(errors="replace") + b"\n")
-                return
-
-
-_PRINTERS: dict[Form, type[_Silent]] = {
-    "text": _Text,
-    "quiet": _Quiet,
-    "updates": _Updates,
-    "json": _Silent,
-}
-
-
-def _out(data: bytes) -> None:
-    try:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:  # nobody reads on: the turn goes on without them
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _problem(problem: Problem) -> None:
-    if problem.kind != "loss":
-        _tell(str(problem))
-
-
-def _tell(text: str) -> None:
-    print("\n".join(map(one_line, text.split("\n"))), file=sys.stderr, flush=True)
+def _ids(methods: list[v2.AuthMethod]) -> list[str]:
+    known = (v2.AuthMethodAgent, v2.AuthMethodTerminal)
+    return [method.method_id for method in methods if isinstance(method, known)]

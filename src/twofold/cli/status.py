@@ -2,13 +2,14 @@
 
 from typing import Final
 
-from twofold.errors import LocalError, TwofoldError
+from twofold.errors import LocalError
 from twofold.runtime.client.turns import Reply
-from twofold.runtime.errors import ConnectionEnded, NoAnswer
+from twofold.runtime.commands import CommandNotStarted
+from twofold.runtime.errors import ConnectionEnded, NoAnswer, NotSupported
 
 OK: Final = 0
 FAILED: Final = 1
-"""The agent answered with an error, or something it sent cannot be used."""
+"""The agent answered with an error, cannot do what was asked, or sent what cannot be used."""
 USAGE: Final = 2
 REFUSED: Final = 3
 LIMIT: Final = 4
@@ -30,17 +31,17 @@ _STOPS = {
 
 
 def of_reply(reply: Reply, *, denied: bool) -> int:
-    """How a turn ended."""
+    """How a turn ended; some agents end one as cancelled when something was not allowed."""
     status = _STOPS.get(reply.stop_reason, FAILED)
     return DENIED if status in (OK, CANCELLED) and denied else status
 
 
-def of_error(error: TwofoldError) -> int:
+def of_error(error: Exception) -> int:
     """What went wrong."""
-    from twofold.runtime.process import CommandNotStarted
-
     if isinstance(error, ConnectionEnded | CommandNotStarted):
         return DIED
     if isinstance(error, NoAnswer):
         return TIMEOUT
+    if isinstance(error, NotSupported):  # another agent could: nothing is wrong with the command
+        return FAILED
     return USAGE if isinstance(error, LocalError) else FAILED

@@ -110,11 +110,10 @@ def _titled(
     if request.description:
         losses.report("description", "version 1 shows the tool call, not a description")
     title = patch.title or (shown and shown.title)
-    if not title:
-        return replace(patch, title=request.title)  # a title is what people decide by
-    if title != request.title:
+    if title and title != request.title:
         losses.report("title", "version 1 shows the title of the tool call")
-    return patch
+    # a title is what people decide by, and some clients look at nothing but the request
+    return replace(patch, title=title or request.title)
 
 
 def _made_up(

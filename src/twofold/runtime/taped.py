@@ -1,85 +1,107 @@
 """A transport that writes down what passes: the whole conversation, as it was.
 
 A tape is JSON Lines: a header with the format and whatever the caller wants to say of the
-conversation, then a record for each line in either direction with its number and time, the raw
-message in the field `message`, or as text where it is no JSON. `twofold show`, `fold` and `convert`
-read it.
+conversation, then a record with number and time for each message in either direction, and for
+whatever else happened. A message stands in the field `message`, byte for byte; the messages of a
+batch stand one by one; what is no message stands in `text`, and what was around one in `noise`.
+`twofold show`, `fold` and `convert` read it. A tape that cannot be written stops, and never the
+conversation.
 """
 
+import codecs
+import json
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import IO, Any, Literal, TypeAlias
 
+import msgspec
+
+from twofold.rpc.connection import Malformed, read_line
 from twofold.rpc.frames import Lines, LineTooLong
 from twofold.runtime.transport import Receiver, Transport
 from twofold.wire import codec
-from twofold.wire.base import Malformed
+from twofold.wire.base import Malformed as NotJson
 
 FORMAT = "twofold.tape"
+VERSION = 1
 
 Direction: TypeAlias = Literal["c2a", "a2c"]
 Write: TypeAlias = Callable[[bytes], None]
 
 
 class Tape:
-    """Where a conversation is written down, line by line as it happens."""
+    """Where a conversation is written down, as it happens: `write` is given line after line."""
 
-    def __init__(self, write: Write, clock: Callable[[], float] = time.time, **about: Any) -> None:
+    def __init__(self, write: Write, clock: Callable[[], float] = time.time) -> None:
+        self.fault: OSError | None = None
+        """Why the tape ends before the conversation, if it does."""
         self._write = write
         self._clock = clock
         self._number = 0
-        self._record("header", format=FORMAT, version=1, **about)
+        self._stderr = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     @classmethod
     def to(cls, file: IO[bytes], **about: Any) -> "Tape":
         """A tape in a file; what was said is there as soon as it was said."""
 
         def write(line: bytes) -> None:
-            file.write(line)
+            rest = memoryview(line)
+            while rest:  # a file without a buffer may take less than it is given
+                rest = rest[file.write(rest) :]
             file.flush()
 
-        return cls(write, **about)
+        tape = cls(write)
+        tape.note("header", format=FORMAT, version=VERSION, **about)
+        return tape
 
-    def message(self, direction: Direction, line: bytes) -> None:
-        """A line of the conversation."""
-        try:
-            codec.parse(line)
-        except Malformed:
-            self._record(direction, text=line.decode(errors="replace"))
-            return
-        # the message stands there byte for byte, not as it would be written again
-        head = codec.encode(self._head(direction))
-        self._write(head[:-1] + b',"message":' + line.strip() + b"}\n")
+    def line(self, direction: Direction, line: bytes) -> None:
+        """A line that someone sent."""
+        messages = _messages(line)
+        for noise, message in messages:
+            # the message stands there as it came, not as it would be written again
+            facts = {"noise": _text(noise)} if noise else {}
+            self._put(self._head(direction, facts)[:-1] + b',"message":' + message + b"}\n")
+        if not messages:
+            self.note(direction, text=_text(line))
 
     def stderr(self, data: bytes) -> None:
         """Something that the agent wrote to its standard error."""
-        self._record("stderr", text=data.decode(errors="replace"))
+        text = self._stderr.decode(data)  # a piece may end in the middle of a character
+        if text:
+            self.note("stderr", text=text)
 
     def note(self, kind: str, **facts: Any) -> None:
         """Anything else that belongs to the story, such as how the agent ended."""
-        self._record(kind, **facts)
+        self._put(self._head(kind, facts) + b"\n")
 
-    def _record(self, kind: str, **facts: Any) -> None:
-        self._write(codec.encode({**self._head(kind), **facts}) + b"\n")
-
-    def _head(self, kind: str) -> dict[str, Any]:
+    def _head(self, kind: str, facts: dict[str, Any]) -> bytes:
         self._number += 1
-        return {"seq": self._number, "time": round(self._clock(), 6), "dir": kind}
+        time = round(self._clock(), 6)
+        return codec.encode({"seq": self._number, "time": time, "dir": kind, **facts})
+
+    def _put(self, line: bytes) -> None:
+        if self.fault is None:
+            try:
+                self._write(line)
+            except OSError as error:
+                self.fault = error
 
 
 class Taped:
-    """A transport to an agent, and the tape of what passes over it."""
+    """A transport to an agent, and the tapes of what passes over it."""
 
-    def __init__(self, transport: Transport, tape: Tape) -> None:
+    def __init__(self, transport: Transport, *tapes: Tape) -> None:
         self._transport = transport
-        self._tape = tape
-        self._sent, self._came = Lines(), Lines()
+        self._tapes = tapes
+        self._lines: dict[Direction, Lines] = {"c2a": Lines(), "a2c": Lines()}
 
     def start(self, receiver: Receiver) -> None:
-        self._transport.start(_Listening(receiver, self._hear))
+        self._transport.start(_Overheard(receiver, self))
 
     def write(self, data: bytes) -> None:
-        self._put("c2a", self._sent, data)
+        self.passed("c2a", data)
         self._transport.write(data)
 
     def pause_reading(self) -> None:
@@ -91,29 +113,80 @@ class Taped:
     async def close(self) -> None:
         await self._transport.close()
 
-    def _hear(self, data: bytes) -> None:
-        self._put("a2c", self._came, data)
+    def passed(self, direction: Direction, data: bytes) -> None:
+        """Some bytes passed."""
+        self._put(direction, self._lines[direction].feed(data))
 
-    def _put(self, direction: Direction, lines: Lines, data: bytes) -> None:
-        for line in lines.feed(data):
-            if isinstance(line, LineTooLong):
-                self._tape.note(direction, text=str(line))
-            else:
-                self._tape.message(direction, line)
+    def ended(self) -> None:
+        """Nothing passes any more: what no newline ended is a line, too."""
+        for direction, lines in self._lines.items():
+            self._put(direction, lines.end())
+
+    def _put(self, direction: Direction, lines: list[bytes | LineTooLong]) -> None:
+        for line in lines:
+            for tape in self._tapes:
+                if isinstance(line, LineTooLong):
+                    tape.note(direction, text=str(line))
+                else:
+                    tape.line(direction, line)
 
 
-class _Listening:
-    """A receiver that someone else hears, too."""
+class _Overheard:
+    """A receiver of a transport that is taped."""
 
-    def __init__(self, receiver: Receiver, hear: Write) -> None:
+    def __init__(self, receiver: Receiver, taped: Taped) -> None:
         self._receiver = receiver
-        self._hear = hear
+        self._taped = taped
         self.pause_writing = receiver.pause_writing
         self.resume_writing = receiver.resume_writing
 
     def received(self, data: bytes) -> None:
-        self._hear(data)
+        self._taped.passed("a2c", data)
         self._receiver.received(data)
 
     def ended(self, error: Exception | None) -> None:
+        self._taped.ended()
         self._receiver.ended(error)
+
+
+# ---- what a line holds -----------------------------------------------------------------------
+
+_BEGINNING = re.compile(rb"[{\[]")
+_TRIES = 8  # a title may hold a bracket, too
+
+
+def _messages(line: bytes) -> list[tuple[bytes, bytes]]:
+    """The messages that a connection finds in a line, each with the noise before it."""
+    if not any(map(_is_message, read_line(line))):
+        return []
+    for noise, bare in _readings(line.strip()):
+        try:
+            value = codec.parse(bare)
+        except NotJson:
+            continue
+        entries = _entries(bare, value) if isinstance(value, list) else [bare]
+        return [(noise, entry) for entry in entries if any(map(_is_message, read_line(entry)))]
+    return []
+
+
+def _readings(line: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The line, then what may be left of it without the control characters at its ends."""
+    yield b"", line
+    end = max(line.rfind(b"}"), line.rfind(b"]")) + 1
+    for start in islice(_BEGINNING.finditer(line), _TRIES):
+        yield line[: start.start()], line[start.start() : end]
+
+
+def _is_message(event: Any) -> bool:
+    return not isinstance(event, Malformed)
+
+
+def _entries(batch: bytes, value: list[Any]) -> list[bytes]:
+    try:
+        return [bytes(entry) for entry in msgspec.json.decode(batch, type=list[msgspec.Raw])]
+    except msgspec.DecodeError:  # a lone surrogate, which only an escape can say
+        return [json.dumps(entry).encode() for entry in value]
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
