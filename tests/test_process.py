@@ -542,7 +542,7 @@ def test_the_process_waits_while_nobody_wants_its_output(late: bool) -> None:
             process.start(recorder)
         await asyncio.wait_for(said.wait(), PATIENCE)
         [written] = [int(word) for word in process.stderr_tail.split() if word.isdigit()]
-        assert written < len(whole) // 4
+        assert written < len(whole) // 2  # what the pipe holds
         if late:
             process.start(recorder)
         # every piece pauses: each resume gives one more

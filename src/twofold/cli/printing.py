@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 from typing import Literal, TextIO, TypeAlias
 
+from twofold.policy import Subject
 from twofold.runtime.client.session import ClientSession
 from twofold.runtime.client.turns import Reply
 from twofold.session import Message, snapshot
@@ -28,6 +29,15 @@ class Stream:
         self.is_terminal = stream is not None and stream.isatty()
         self.fault: OSError | None = None
         """Why it could not be written; None also if nobody wanted to read it."""
+
+    def same_as(self, other: "Stream") -> bool:
+        """Whether what is written to either comes out at the same place."""
+        if self._stream is None or other._stream is None:
+            return False
+        try:
+            return os.path.sameopenfile(self._stream.fileno(), other._stream.fileno())
+        except (OSError, ValueError):  # they are no files
+            return False
 
     def text(self, text: str) -> None:
         """Write text in the encoding of the stream."""
@@ -56,11 +66,11 @@ class Stream:
 
 
 class Screen:
-    """Both streams, which may be the same terminal."""
+    """Both streams, which may be the same terminal or log."""
 
     def __init__(self) -> None:
         self.out, self._err = Stream(sys.stdout), Stream(sys.stderr)
-        self._shared = self.out.is_terminal and self._err.is_terminal
+        self._shared = self.out.same_as(self._err)
         self._in_line = False
 
     def text(self, text: str) -> None:
@@ -123,9 +133,15 @@ class Printer:
     def _tell_decisions(self) -> None:
         for decided in self._session.decisions[self._decided :]:
             self._decided += 1
-            subject = decided.subject
-            what = one_line(subject.title or subject.command or subject.kind)
-            self._screen.tell(f"[permission] {what}: {decided}")
+            self._screen.tell(f"[permission] {_what(decided.subject)}: {decided}")
+
+
+def _what(subject: Subject) -> str:
+    """What was asked for, on one line: a title may leave the command out."""
+    what = subject.title or subject.kind
+    if subject.command and subject.command not in what:
+        what += f" ({subject.command})"
+    return one_line(what)
 
 
 class Updates(Printer):

@@ -107,12 +107,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
 )
 @click.option("--version", type=click.Choice(["1", "2"]), help="Speak only this version.")
 @click.option("--resume", metavar="ID", help="Go on with this session.")
-@click.option(
-    "--timeout",
-    type=float,
-    callback=_seconds,
-    help="Give up after so many seconds, from the start.",
-)
+@click.option("--timeout", type=float, callback=_seconds, help="Give up after so many seconds.")
 @click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -364,8 +359,9 @@ class _Turn:
             self._record.note("exit", code=code, signal=by)
 
     def _tell_slow(self) -> None:
-        command = shown(self._wanted.command)
-        self._screen.tell(f"Still waiting for the agent ({command}) to answer.")
+        if self._task is not None and not self._task.cancelling():
+            command = shown(self._wanted.command)
+            self._screen.tell(f"Still waiting for the agent ({command}) to answer.")
 
     def _problem(self, problem: Problem) -> None:
         if problem.kind != "loss":

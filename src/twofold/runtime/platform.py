@@ -16,6 +16,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+PIPE = 1024 * 1024
+"""How many bytes a pipe to a process should hold: as much as Linux gives to anyone."""
+
 if sys.platform == "win32":
     THREADED_STDIO = True
     """The event loop cannot wait for an anonymous pipe, so threads do."""
@@ -65,6 +68,9 @@ if sys.platform == "win32":
     def block(fd: int) -> None:
         """Undo `unblock`."""
 
+    def widen(pipe: Any) -> None:
+        """Let a pipe hold more: what it holds is not ours to say here."""
+
 else:
     import fcntl
 
@@ -112,6 +118,12 @@ else:
         """Undo `unblock`."""
         with suppress(OSError):
             os.set_blocking(fd, True)
+
+    def widen(pipe: Any) -> None:
+        """Let a pipe hold more, where the system can: then both sides work at the same time."""
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            with suppress(OSError, ValueError):  # it may be closed, or a user have only so much
+                fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, PIPE)
 
 
 def _merged(overrides: Mapping[str, str | None]) -> dict[str, str]:

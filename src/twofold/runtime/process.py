@@ -178,6 +178,7 @@ class Process:
         self._stdout = cast("asyncio.ReadTransport", transport.get_pipe_transport(1))
         self.pid = transport.get_pid()
         self._stdin.set_write_buffer_limits(high=HIGH_WATER)
+        platform.widen(self._stdout.get_extra_info("pipe"))
         self._stdout.pause_reading()  # until someone wants it
         if not self._stdout.is_closing():
             self._stdout.set_protocol(_Output(self, self._stdout.get_protocol()))
