@@ -120,8 +120,8 @@ class Printer:
         session.on_update(self._came)
 
     def _came(self, update: v2.SessionUpdate) -> None:
-        self.update(update)
         self._tell_decisions()
+        self.update(update)
 
     def update(self, update: v2.SessionUpdate) -> None:
         """One update of the session."""
@@ -197,7 +197,7 @@ class Text(Printer):
                 if self._titles.get(identity) != title:
                     self._titles[identity] = title
                     kind = self._session.state.tool_calls[identity].kind
-                    self._screen.tell(one_line(f"[{kind}] {title}"))
+                    self._screen.tell(f"[{one_line(kind)}] {one_line(title)}")
 
     def _replace(self, message_id: str, text: str) -> None:
         """A message as a whole: most often all of what was said in pieces, or more of it."""

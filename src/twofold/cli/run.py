@@ -176,12 +176,12 @@ def _rules(words: tuple[str, ...], decision: Literal["allow", "reject", "ask"]) 
 
 
 def _prompt(text: str) -> str:
-    data = text.encode(errors="surrogateescape")
-    if text == "-":
-        data = sys.stdin.buffer.read() if sys.stdin is not None else b""
     try:
+        data = text.encode(errors="surrogateescape")
+        if text == "-":
+            data = sys.stdin.buffer.read() if sys.stdin is not None else b""
         prompt = data.decode().rstrip("\n")
-    except UnicodeDecodeError:
+    except UnicodeError:
         raise click.BadParameter("it is not UTF-8.", param_hint="'--prompt'") from None
     if not prompt.strip():
         where = "standard input is empty." if text == "-" else "it is empty."

@@ -4,6 +4,7 @@
 printed. Pure: updates in, updates out, losses reported.
 """
 
+from collections import deque
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
@@ -38,6 +39,8 @@ from twofold.wire.shared import (
 )
 
 P = TypeVar("P", bound=v1.ToolCallPatch)
+
+_GROWING = 8  # messages that may grow at the same time without being digested at every turn
 
 
 class _Terminal:
@@ -116,7 +119,7 @@ class Downgrader:
         self._compactions = compactions
         self._terminal_limit = terminal_limit
         self._sent: dict[tuple[type[v1.ContentChunk], str], Sent] = {}
-        self._growing = Sent("")  # the one that the last chunk belonged to
+        self._growing: deque[Sent] = deque()  # those that have text in memory
         self._calls: dict[str, _Call] = {}
         self._terminals: dict[str, _Terminal] = {}
         self._referring: dict[str, set[str]] = {}  # terminal → tool calls
@@ -178,10 +181,18 @@ class Downgrader:
         sent = self._sent.get((shape, message_id))
         if sent is None:
             sent = self._sent[shape, message_id] = Sent(message_id)
-        if sent is not self._growing:
-            self._growing.digest()  # one message at a time has text in memory
-            self._growing = sent
+        if not sent.growing:
+            self._grow(sent)
         return sent
+
+    def _grow(self, sent: Sent) -> None:
+        """A message goes on; those that have not for the longest time are digested."""
+        sent.growing = True
+        self._growing.append(sent)
+        if len(self._growing) > _GROWING:
+            oldest = self._growing.popleft()
+            oldest.growing = False
+            oldest.digest()
 
     def _chunk(self, update: v2.ContentChunk) -> Any:
         shape = CHUNKS_OF_V1[type(update)]

@@ -20,7 +20,7 @@ _LARGE = 4096  # a piece of so many characters does not wait for others
 class Sent:
     """A message as far as it went out as `message_id`: how long, a digest, where it was cut."""
 
-    __slots__ = ("_blocks", "_cuts", "_digest", "_length", "_texts", "message_id")
+    __slots__ = ("_blocks", "_cuts", "_digest", "_length", "_texts", "growing", "message_id")
 
     def __init__(self, message_id: str) -> None:
         self.message_id = message_id
@@ -29,6 +29,8 @@ class Sent:
         self._length = 0
         self._digest = blake2b(digest_size=16)
         self._texts: list[str] = []  # went out, and not digested yet
+        self.growing = False
+        """Whether it may have such text."""
 
     def add(self, block: ContentBlock) -> None:
         """One more block went out."""
