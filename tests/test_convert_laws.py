@@ -248,7 +248,7 @@ def sayable_streams(draw: Any) -> list[v2.SessionUpdate]:
     return [v2_struct(tell(teller)) for tell in tellings]
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(sayable_streams(), drafts)
 def test_what_version_1_can_say_gets_there_and_back_without_a_loss(
     stream: list[v2.SessionUpdate], draft: Draft
@@ -315,13 +315,13 @@ one_message = st.builds(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(one_message, max_size=8))
 def test_a_message_that_is_told_again_and_again_comes_back_as_it_went(stream: list[Json]) -> None:
     assert ThereAndBack().take(map(v2_struct, stream)).holds(Draft.JUNE)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.lists(one_message, max_size=8))
 def test_the_text_of_a_message_is_never_shown_twice(stream: list[Json]) -> None:
     """Best effort: what version 1 shows last of a message is what version 2 has."""
@@ -390,7 +390,7 @@ def with_memory(
 
 
 @pytest.mark.parametrize("convert", [downgrade, with_memory(Downgrader)], ids=["by itself", "with"])
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(v2_updates())
 def test_strict_refuses_to_lower_what_best_effort_reports_and_nothing_else(
     convert: Callable[[Any, Losses], list[Any]], update: Json
@@ -401,7 +401,7 @@ def test_strict_refuses_to_lower_what_best_effort_reports_and_nothing_else(
 
 
 @pytest.mark.parametrize("convert", [upgrade, with_memory(Upgrader)], ids=["by itself", "with"])
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(v1_updates(unknown=True))
 def test_strict_refuses_to_lift_what_best_effort_reports_and_nothing_else(
     convert: Callable[[Any, Losses], list[Any]], update: Json
@@ -451,7 +451,7 @@ def every_update(valid: SchemaValidator, stream: list[Json], **options: Any) -> 
         assert not objections(valid, 2, upgrade(update, Losses()))
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(v1_streams(max_size=10), st.booleans())
 def test_what_is_lifted_is_valid(
     valid: SchemaValidator, stream: list[Json], own_terminals: bool
@@ -481,7 +481,7 @@ def every_lowered_update(valid: SchemaValidator, stream: list[Json], **options: 
             assert not objections(valid, 1, made)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(v2_streams(max_size=10), st.booleans())
 def test_what_is_lowered_is_valid_for_strict_version_1_peers(
     valid: SchemaValidator, stream: list[Json], advertised: bool
@@ -489,7 +489,7 @@ def test_what_is_lowered_is_valid_for_strict_version_1_peers(
     every_lowered_update(valid, stream, notices=advertised, compactions=advertised)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(
     v2_streams(
         *("tool_call_update", "tool_call_content_chunk", "terminal_update"),
@@ -622,7 +622,7 @@ def written(updates: Iterable[Any]) -> None:
         json.loads(codec.encode(update))
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.lists(jsonish_updates, max_size=8), st.booleans())
 def test_no_update_causes_anything_but_declared_errors(stream: list[Json], strict: bool) -> None:
     up, down = Upgrader(Losses(strict=strict)), Downgrader(Losses(strict=strict))

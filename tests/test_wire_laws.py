@@ -58,13 +58,13 @@ def read_with_faults(value: Any, shape: Any) -> tuple[Any, list[str]]:
 # ---- law 2: nothing lost ---------------------------------------------------------------------
 
 
-@settings(max_examples=250)
+@settings(max_examples=125)
 @given(v2_updates())
 def test_an_update_of_version_2_is_written_as_it_was_read(update: Json) -> None:
     assert written_back(update, v2.SessionUpdate) == canonical(update)
 
 
-@settings(max_examples=250)
+@settings(max_examples=125)
 @given(v1_updates() | v1_updates(unknown=True))
 def test_an_update_of_version_1_is_written_as_it_was_read(update: Json) -> None:
     assert written_back(update, v1.SessionUpdate) == canonical(update)
@@ -390,7 +390,7 @@ def test_every_known_tag_of_version_1_has_a_struct(tag: str) -> None:
 SHAPES = [*METHOD_TYPES.values(), v1.SessionUpdate, v2.SessionUpdate, ContentBlock]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.binary(max_size=60) | st.text(max_size=40), st.sampled_from(SHAPES))
 @example(b"", v2.SessionUpdate)
 @example(b"\xef\xbb\xbf{}", v2.SessionUpdate)
@@ -407,7 +407,7 @@ def test_any_bytes_are_read_or_malformed(data: bytes | str, shape: Any) -> None:
         codec.decode(data, shape)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(json_values, st.sampled_from(SHAPES))
 def test_any_json_is_read_or_malformed(value: Any, shape: Any) -> None:
     with suppress(Malformed):
@@ -446,7 +446,7 @@ DAMAGED = st.one_of(
 )
 
 
-@settings(max_examples=250)
+@settings(max_examples=125)
 @given(DAMAGED)
 def test_a_damaged_message_is_read_or_malformed_and_what_is_read_can_be_written(
     case: tuple[Json, Any],
@@ -462,7 +462,7 @@ def test_a_damaged_message_is_read_or_malformed_and_what_is_read_can_be_written(
     assert again == []
 
 
-@settings(max_examples=250)
+@settings(max_examples=125)
 @given(DAMAGED)
 def test_what_is_not_reported_as_a_fault_is_not_lost(case: tuple[Json, Any]) -> None:
     message, shape = case
@@ -693,7 +693,7 @@ def test_a_known_tag_of_version_1_without_its_payload_is_malformed(tag: str) -> 
         codec.decode_update_v1(dumps({"sessionUpdate": tag}))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(v2_updates(*(tag for tag in V2_TAGS if tag not in REQUIRED_NOTHING)), st.data())
 def test_a_known_tag_with_a_damaged_payload_never_becomes_unknown(
     update: Json, data: st.DataObject
@@ -902,7 +902,7 @@ def test_the_official_schema_allows_what_the_strategies_make(
 ) -> None:
     version, name, values = BY_THE_SCHEMA[case]
 
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @given(values)
     def holds(message: Json) -> None:
         assert valid(version, "unstable", name, message) == []
