@@ -28,6 +28,12 @@ from tests.schema_values import SchemaValues
 IN_CI = bool(os.environ.get("CI"))
 SHARED = install.ROOT.parent / "shared"
 PEER_FIXTURES = {"node_sdk", "python_sdk"}
+# tests that start programs of ours and wait for them
+PROCESSES = {
+    *("test_agent_process", "test_bridge_process", "test_complaints", "test_demo", "test_docs"),
+    *("test_process", "test_run", "test_run_ends", "test_stdio", "test_terminals"),
+    "test_twofold_client",
+}
 
 # fewer examples than usual: there are many laws, and the fuzz goes on where they end
 hypothesis.settings.register_profile("local", deadline=None, max_examples=50)
@@ -43,6 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if PEER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("peers")
+        elif item.path.stem in PROCESSES:
+            item.add_marker("processes")
 
 
 def _or_skip(made: Callable[[], Path]) -> Path:
