@@ -60,8 +60,8 @@ class DownUpdates(Translation):
         """A session, made when it is first heard of."""
         session = self.sessions.get(session_id)
         if session is None:
-            head = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
-            session = DownSession(session_id, head % codec.encode(session_id), self.lowering())
+            head = codec.update_head(codec.encode(session_id))
+            session = DownSession(session_id, head, self.lowering())
             self.sessions[session_id] = session
             self.closed.pop(session_id, None)
         return session

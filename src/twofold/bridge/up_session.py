@@ -94,10 +94,3 @@ class UpSession(Struct, eq=False):
         """The client wants something of it again."""
         if self.muted == "closed":
             self.muted = ""
-
-
-def head_of(session_id: bytes) -> bytes:
-    """How a line begins that tells an update of the session with this (encoded) id."""
-    return b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":' % (
-        session_id
-    )

@@ -18,7 +18,7 @@ from twofold.bridge.translation import (
     as_request_error,
     read_result,
 )
-from twofold.bridge.up_session import Prompt, Turn, UpSession, head_of
+from twofold.bridge.up_session import Prompt, Turn, UpSession
 from twofold.convert.carry import carried
 from twofold.convert.losses import Losses, NotConvertible
 from twofold.convert.setup import downgrade_params
@@ -64,7 +64,7 @@ class UpTurns(Translation):
         session = self.sessions.get(session_id)
         if session is None:
             upgrader = Upgrader(self.log.losses, own_terminals=self._own_terminals)
-            session = UpSession(session_id, head_of(codec.encode(session_id)), upgrader)
+            session = UpSession(session_id, codec.update_head(codec.encode(session_id)), upgrader)
             self.sessions[session_id] = session
         return session
 

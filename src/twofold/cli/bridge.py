@@ -18,6 +18,7 @@ from twofold.bridge import Bridge, LossLog
 from twofold.bridge.bridge import Offered, Open
 from twofold.bridge.handshake import Wanted
 from twofold.bridge.losses import Told
+from twofold.cli.files import opened
 from twofold.cli.stderr import Stderr
 from twofold.errors import LocalError
 from twofold.runtime.errors import Problem
@@ -85,22 +86,8 @@ def bridge(
     kind once. Ends with the agent's exit status.
     """
     sides: dict[str, Any] = {"client_version": client, "agent_version": agent, "offer": offer}
-    with _opened(losses) as file:
+    with opened(losses, "ab", "--losses") as file:
         sys.exit(asyncio.run(_run(command, strict, file, sides)))
-
-
-@contextmanager
-def _opened(losses: Path | None) -> Iterator[IO[bytes] | None]:
-    if losses is None:
-        yield None
-        return
-    try:
-        file = losses.open("ab", buffering=0)
-    except OSError as error:
-        reason = f"{losses} cannot be written: {error.strerror}."
-        raise click.BadParameter(reason, param_hint="'--losses'") from None
-    with file:
-        yield file
 
 
 async def _run(

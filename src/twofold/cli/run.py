@@ -9,8 +9,8 @@ started is gone.
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from math import isnan
 from pathlib import Path
 from typing import IO, Literal, cast
@@ -19,6 +19,7 @@ import click
 from msgspec import Struct
 
 from twofold.cli import status
+from twofold.cli.files import opened
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.errors import PeerError, TwofoldError
 from twofold.policy import Policy, Rule, parse_rule, read_policy
@@ -137,7 +138,7 @@ def run(
     try:
         rules = _policy(policy, allow, reject, ask)
         said = _prompt(prompt)
-        with _opened(record) as file:
+        with opened(record, "wb", "--record") as file:
             wanted = Wanted(
                 command=list(command) or DEMO,
                 prompt=said,
@@ -187,20 +188,6 @@ def _prompt(text: str) -> str:
         where = "standard input is empty." if text == "-" else "it is empty."
         raise click.BadParameter(where, param_hint="'--prompt'")
     return prompt
-
-
-@contextmanager
-def _opened(record: Path | None) -> Iterator[IO[bytes] | None]:
-    if record is None:
-        yield None
-        return
-    try:
-        file = record.open("wb", buffering=0)
-    except OSError as error:
-        reason = f"{record} cannot be written: {error.strerror}."
-        raise click.BadParameter(reason, param_hint="'--record'") from None
-    with file:
-        yield file
 
 
 # ---- the turn --------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class Upgrader:
 
     # ---- messages
 
-    def _next(self, update: Any) -> v2.SessionUpdate | None:
+    def _next(self, update: Any) -> Any:
         """One more piece of plain text for the open message, if it is just that."""
         content, message_id = update.content, update.message_id
         if (
@@ -87,8 +87,7 @@ class Upgrader:
             return None
         if message_id:
             self._open_id = message_id
-        chunk: Any = CHUNKS[type(update)](self._open_id, content)
-        return chunk  # type: ignore[no-any-return]
+        return CHUNKS[type(update)](self._open_id, content)
 
     def _chunk(self, update: v1.ContentChunk) -> list[v2.SessionUpdate]:
         # the echo is asked first: it costs less than to look at the kind of every chunk

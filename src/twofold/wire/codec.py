@@ -132,6 +132,14 @@ def encode(value: Any) -> bytes:
         return json.dumps(plain, separators=(",", ":")).encode()
 
 
+def update_head(session_id: bytes) -> bytes:
+    """How a `session/update` line begins, for a session id in JSON; the update and `}}` follow."""
+    return (
+        b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
+        % session_id
+    )
+
+
 def to_json(value: Any) -> Any:
     """Structs as dicts and lists, what was not understood in its place."""
     if isinstance(value, Unknown):

@@ -89,8 +89,7 @@ class AgentSession:
         self._keep_at = KEEP
         self._keeping: asyncio.TimerHandle | None = None
         self._made = 0
-        head = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
-        self._head = head % codec.encode(self.session_id)
+        self._head = codec.update_head(codec.encode(self.session_id))
         self._downgrader: Downgrader | None = None
         self._gathering: asyncio.TimerHandle | None = None
         self._tell: Callable[[v2.SessionUpdate], None] = self._hold
