@@ -40,7 +40,7 @@ PURE = frozenset(
 )
 BELOW = PURE | {"runtime"}
 TOP = BELOW | {"bridge", "term", "demo", "cli", "__init__"}
-SCREEN = frozenset({"msgspec", "click", "rich"})
+SCREEN = frozenset({"msgspec", "click", "prompt_toolkit", "pygments", "pyte", "rich"})
 
 LAYERS = {
     "errors": Layer(frozenset(), outside=frozenset()),

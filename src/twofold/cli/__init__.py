@@ -8,7 +8,7 @@ def main() -> None:
     try:
         from twofold.cli.commands import commands
     except ModuleNotFoundError as missing:
-        if missing.name not in ("click", "rich"):
+        if missing.name not in ("click", "prompt_toolkit", "pygments", "pyte", "rich"):
             raise
         sys.exit("The twofold command needs more than the library: pip install 'twofold[cli]'")
     commands()
