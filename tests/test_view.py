@@ -35,7 +35,7 @@ from twofold.view import (
     entry_block,
     outline,
 )
-from twofold.view.outline import KINDS, PLAN_MARKS, STOP_REASONS, TOOL_GLYPHS
+from twofold.view.outline import KIND_ICONS, PLAN_MARKS, STOP_REASONS, TOOL_GLYPHS
 from twofold.wire import codec, v2
 from twofold.wire.shared import ToolKind
 
@@ -834,7 +834,7 @@ def known(shape: Any) -> set[str]:
         (TOOL_GLYPHS, v2.ToolCallStatus),
         (PLAN_MARKS, v2.PlanEntryStatus),
         (STOP_REASONS, v2.StopReason),
-        (KINDS, ToolKind),
+        (set(KIND_ICONS), ToolKind),
     ],
 )
 def test_everything_the_wire_knows_can_be_shown(table: Any, shape: Any) -> None:

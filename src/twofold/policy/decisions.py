@@ -79,6 +79,8 @@ class Decided(Struct, frozen=True):
     """The kind of the chosen option; None if the answer was `cancelled`."""
     by: By
     rule: Rule | None = None
+    tool_call_id: str | None = None
+    """The tool call that it was about, if it was about one."""
 
     @property
     def allowed(self) -> bool:

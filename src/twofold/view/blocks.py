@@ -5,11 +5,12 @@ toolkit. Words of the protocol that no schema knows never reach a block as if th
 a status that nobody has heard of is in progress, a kind is `other`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from twofold.session import Role
 from twofold.view.diff import DiffLine
+from twofold.wire.content import ContentBlock
 
 # ---- inside messages and tool calls --------------------------------------------------------
 
@@ -26,6 +27,8 @@ class DescribedItem:
     """Something that is not text, in a few words: `[image image/png, 12 KB]`."""
 
     text: str
+    content: ContentBlock | None = field(default=None, compare=False, repr=False)
+    """What it is, as the peer sent it, for views that can do more than name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class TerminalItem:
     exit: str | None
     """How it ended, in words; None if it has not."""
     succeeded: bool
+    terminal_id: str = field(default="", compare=False)
 
 
 Item: TypeAlias = TextItem | DescribedItem | DiffItem | TerminalItem
@@ -109,7 +113,24 @@ class ToolCallBlock:
         """The status as a word for people."""
         return _STATUS_WORDS.get(self.status, self.status)
 
+    @property
+    def icon(self) -> str:
+        """The kind as a sign."""
+        return KIND_ICONS.get(self.kind, KIND_ICONS["other"])
 
+
+KIND_ICONS = {
+    "read": "≡",
+    "edit": "✎",
+    "delete": "⌫",
+    "move": "→",
+    "search": "⌕",
+    "execute": "$",
+    "think": "∴",
+    "fetch": "↓",
+    "switch_mode": "⇄",
+    "other": "•",
+}
 _STATUS_WORDS = {"in_progress": "in progress", "waiting": "waiting for permission"}
 
 

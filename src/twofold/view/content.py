@@ -27,7 +27,7 @@ def content_items(content: Iterable[ContentBlock]) -> tuple[Item, ...]:
         if chunks:
             items.append(TextItem(sanitize("".join(chunks))))
             chunks = []
-        items.append(DescribedItem(described(block)))
+        items.append(DescribedItem(described(block), block))
     if chunks:
         items.append(TextItem(sanitize("".join(chunks))))
     return tuple(item for item in items if not isinstance(item, TextItem) or item.text)

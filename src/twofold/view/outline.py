@@ -7,12 +7,13 @@ blocks. Whatever peers sent, a block comes of it, and every string in it is safe
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
-from twofold.session import Compaction, Entry, Message, Permission, Session, ToolCall
+from twofold.session import Compaction, Entry, Message, Permission, Session, Terminal, ToolCall
 from twofold.text.safe import one_line, sanitize
-from twofold.text.terminal import terminal_text
+from twofold.text.terminal import TerminalText
 from twofold.view.blocks import (
+    KIND_ICONS,
     Block,
     CompactionBlock,
     DescribedItem,
@@ -34,7 +35,7 @@ from twofold.view.blocks import (
     UnknownBlock,
 )
 from twofold.view.content import content_items, unknown
-from twofold.view.diff import diff_lines
+from twofold.view.diff import AnyDiff, diff_lines
 from twofold.wire import v2
 from twofold.wire.shared import Content, Cost, Notice, UsageUpdate
 
@@ -48,12 +49,6 @@ TOOL_GLYPHS = {
 }
 WAITING_GLYPH = "?"
 PLAN_MARKS = {"pending": "○", "in_progress": "◐", "completed": "✓", "cancelled": "✗"}
-KINDS = frozenset(
-    {
-        *("read", "edit", "delete", "move", "search", "execute", "think", "fetch"),
-        *("switch_mode", "other"),
-    }
-)
 STOP_REASONS = {
     "end_turn": "end of turn",
     "max_tokens": "the token limit is reached",
@@ -64,49 +59,58 @@ STOP_REASONS = {
 }
 CURRENCIES = {"USD": "$", "EUR": "€", "GBP": "£"}
 
+Diffs: TypeAlias = list[tuple[AnyDiff, DiffItem]]
+
 # The raw input and output of a tool are shown when there is nothing else, and not without end.
 LONGEST_RAW = 2000
 
 
 def outline(session: Session) -> list[Block]:
     """Everything there is to show of a session."""
-    look = _Look(session)
+    look = Look(session)
     blocks: list[Block] = [look.entry(entry) for entry in session.entries]
     blocks += look.other_permissions()
-    blocks += [_plan(update.plan) for update in session.plans.values()]
-    blocks += [_notice(notice) for notice in session.notices]
-    blocks += [_compaction(compaction) for compaction in session.compactions.values()]
-    blocks += [_subagent(subagent) for subagent in session.subagents.values()]
-    blocks += _unknown_updates(session.unknown)
+    blocks += [plan_block(update.plan) for update in session.plans.values()]
+    blocks += [notice_block(notice) for notice in session.notices]
+    blocks += [compaction_block(compaction) for compaction in session.compactions.values()]
+    blocks += [subagent_block(subagent) for subagent in session.subagents.values()]
+    blocks += unknown_blocks(session.unknown)
     blocks.append(footer(session))
     return blocks
 
 
 def entry_block(session: Session, entry: Entry) -> MessageBlock | ToolCallBlock:
     """What to show of one entry, for views that follow the changes."""
-    return _Look(session).entry(entry)
+    return Look(session).entry(entry)
 
 
-class _Look:
-    """One look at a session; what several entries need is found once."""
+class Look:
+    """A look at a session; what costs much is found once, also by a look that is refreshed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._texts: dict[str, str] = {}  # of terminals, which more than one call may show
+        self._texts: dict[str, TerminalText] = {}
+        self._fed: dict[str, tuple[bytearray, int]] = {}  # what of the outputs is in the texts
+        self._diffs: dict[str, Diffs] = {}  # by tool call
+        self.refresh()
+
+    def refresh(self) -> None:
+        """The session may have changed: look again at what waits for an answer."""
         self._asked: dict[str, list[Permission]] = {}
         self._others: list[Permission] = []
-        for permission in session.permissions.values():
+        for permission in self._session.permissions.values():
             call = permission.tool_call_id
-            if call in session.tool_calls:
+            if call in self._session.tool_calls:
                 self._asked.setdefault(call or "", []).append(permission)
             else:
                 self._others.append(permission)
 
     def other_permissions(self) -> list[PermissionBlock]:
         """The questions that are about no tool call we know."""
-        return [_permission(permission) for permission in self._others]
+        return [permission_block(permission) for permission in self._others]
 
     def entry(self, entry: Entry) -> MessageBlock | ToolCallBlock:
+        """What to show of an entry."""
         if isinstance(entry, Message):
             sender = entry.addresses.get("sender_session_id")
             return MessageBlock(
@@ -115,15 +119,18 @@ class _Look:
         return self._tool_call(entry)
 
     def _tool_call(self, call: ToolCall) -> ToolCallBlock:
-        permissions = tuple(map(_permission, self._asked.get(call.tool_call_id, ())))
+        permissions = tuple(map(permission_block, self._asked.get(call.tool_call_id, ())))
         status = call.status if call.status in TOOL_GLYPHS else "in_progress"
         glyph = TOOL_GLYPHS[status]
         if permissions:
             status, glyph = "waiting", WAITING_GLYPH
         elif self._session.cancelling and status in ("pending", "in_progress", "paused"):
             status, glyph = "cancelling", TOOL_GLYPHS["cancelled"]
-        kind = call.kind if call.kind in KINDS else "other"
-        items = tuple(item for content in call.content for item in self._items(content))
+        kind = call.kind if call.kind in KIND_ICONS else "other"
+        before, now = self._diffs.get(call.tool_call_id, []), Diffs()
+        items = tuple(item for each in call.content for item in self._items(each, before, now))
+        if before or now:
+            self._diffs[call.tool_call_id] = now
         return ToolCallBlock(
             glyph=glyph,
             status=status,
@@ -134,28 +141,47 @@ class _Look:
             permissions=permissions,
         )
 
-    def _items(self, content: v2.ToolCallContent) -> tuple[Item, ...]:
+    def _items(self, content: v2.ToolCallContent, before: Diffs, now: Diffs) -> tuple[Item, ...]:
         match content:
             case Content():
                 return content_items([content.content])
             case v2.Terminal():
                 return (self._terminal(content.terminal_id),)
             case v2.Diff() | v2.JulyDiff() | v2.JuneDiff():
-                return (DiffItem(tuple(diff_lines(content))),)
+                return (self._diff(content, before, now),)
             case _:
                 return (DescribedItem(unknown("content", content.tag)),)
+
+    def _diff(self, diff: AnyDiff, before: Diffs, now: Diffs) -> DiffItem:
+        """The lines of a diff, which are not found again if the call had the same one before."""
+        item = next((item for known, item in before if known is diff), None)
+        item = item or DiffItem(tuple(diff_lines(diff)))
+        now.append((diff, item))
+        return item
+
+    def _text(self, terminal: Terminal) -> str:
+        """The output as text; what was read before is not read again unless it was replaced."""
+        output, identity = terminal.output, terminal.terminal_id
+        known, read = self._fed.get(identity, (None, 0))
+        if known is not output or read > len(output):
+            self._texts[identity], read = TerminalText(), 0
+        if read < len(output):
+            self._texts[identity].feed(output[read:])
+        self._fed[identity] = output, len(output)
+        return self._texts[identity].text
 
     def _terminal(self, terminal_id: str) -> TerminalItem:
         terminal = self._session.terminals.get(terminal_id)
         if terminal is None:
-            return TerminalItem(None, None, "", received=False, exit=None, succeeded=False)
-        if terminal_id not in self._texts:
-            self._texts[terminal_id] = terminal_text(terminal.output)
+            return TerminalItem(
+                None, None, "", False, exit=None, succeeded=False, terminal_id=terminal_id
+            )
         status = terminal.exit_status
         return TerminalItem(
+            terminal_id=terminal_id,
             command=sanitize(terminal.command) if terminal.command else None,
             cwd=one_line(terminal.cwd) if terminal.cwd else None,
-            text=self._texts[terminal_id],
+            text=self._text(terminal),
             received=True,
             exit=_exit(status) if status else None,
             succeeded=status is not None and status.exit_code == 0,
@@ -197,7 +223,8 @@ def _exit(status: v2.TerminalExitStatus) -> str:
     return "ended"
 
 
-def _permission(permission: Permission) -> PermissionBlock:
+def permission_block(permission: Permission) -> PermissionBlock:
+    """A question that waits for an answer."""
     request = permission.request
     description = sanitize(request.description) if request.description else None
     command = cwd = None
@@ -223,7 +250,8 @@ def _permission(permission: Permission) -> PermissionBlock:
 # ---- beside the entries --------------------------------------------------------------------
 
 
-def _plan(plan: v2.PlanUpdateContent) -> PlanBlock:
+def plan_block(plan: v2.PlanUpdateContent) -> PlanBlock:
+    """A plan."""
     match plan:
         case v2.PlanItems() | v2.JunePlanItems():
             return PlanBlock(tuple(map(_step, plan.entries)))
@@ -240,25 +268,29 @@ def _step(entry: v2.PlanEntry) -> PlanStep:
     return PlanStep(PLAN_MARKS[status], status, one_line(entry.content))
 
 
-def _notice(notice: Notice) -> NoticeBlock:
+def notice_block(notice: Notice) -> NoticeBlock:
+    """A notice."""
     description = sanitize(notice.description) if notice.description else None
     return NoticeBlock(one_line(notice.severity), one_line(notice.title), description)
 
 
-def _compaction(compaction: Compaction) -> CompactionBlock:
+def compaction_block(compaction: Compaction) -> CompactionBlock:
+    """A compaction of the context."""
     error = sanitize(compaction.error) if compaction.error else None
     known = compaction.status in ("completed", "failed", "cancelled")
     status = compaction.status if known else "in_progress"
     return CompactionBlock(status, content_items(compaction.summary), error)
 
 
-def _subagent(subagent: v2.SubagentUpdate) -> SubagentBlock:
+def subagent_block(subagent: v2.SubagentUpdate) -> SubagentBlock:
+    """A subagent."""
     description = sanitize(subagent.description) if subagent.description else None
     state = state_words(subagent.state) if subagent.state else None
     return SubagentBlock(one_line(subagent.title or subagent.session_id), description, state)
 
 
-def _unknown_updates(updates: list[v2.UnknownUpdate]) -> list[UnknownBlock]:
+def unknown_blocks(updates: list[v2.UnknownUpdate]) -> list[UnknownBlock]:
+    """Updates of kinds we do not know, one block for each kind."""
     counts: dict[str, int] = {}
     for update in updates:
         counts[update.tag] = counts.get(update.tag, 0) + 1

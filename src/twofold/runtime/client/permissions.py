@@ -15,7 +15,7 @@ from msgspec import Struct
 from twofold.errors import LocalError
 from twofold.policy import By, Decided, Policy, Rule, Subject, choose, remembered, subject_of
 from twofold.runtime.errors import Problem, Report, described
-from twofold.session import Session
+from twofold.session import Permission, Session
 from twofold.session.changes import Changes
 from twofold.wire import v2
 from twofold.wire.shared import (
@@ -186,7 +186,8 @@ class Permissions:
             return False  # the first answer counts
         identity, kind = (option.option_id, option.kind) if option else (None, None)
         subject = waiting.question.subject
-        decided = Decided(waiting.request_id, subject, identity, kind, by, rule)
+        call = Permission(waiting.request_id, waiting.question.request).tool_call_id
+        decided = Decided(waiting.request_id, subject, identity, kind, by, rule, call)
         waiting.answer.set_result(decided)
         self.decisions.append(decided)
         self._over(waiting)

@@ -1,0 +1,78 @@
+"""Views that stay: reading again just what the keys name is as good as reading everything."""
+
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import v2_permission_requests, v2_struct_streams
+from twofold.session import Session
+from twofold.session.reduce import NotBase64
+from twofold.view.blocks import Block, ToolCallBlock
+from twofold.view.follow import FOOTER, Follower, Key
+from twofold.view.outline import entry_block, outline
+from twofold.wire import codec, v2
+
+
+@given(v2_struct_streams(max_size=30), st.lists(v2_permission_requests(), max_size=3), st.data())
+def test_a_view_that_reads_what_the_keys_name_is_equal_to_one_that_reads_everything(
+    updates: list[v2.SessionUpdate], requests: list[Any], data: st.DataObject
+) -> None:
+    session = Session("s")
+    follower = Follower(session)
+    seen: dict[Key, Block | None] = {}
+
+    def look(keys: list[Key]) -> None:
+        assert len(keys) == len(set(keys))
+        seen.update({key: follower.block(key) for key in keys})
+
+    look(follower.everything())
+    for update in updates:
+        with suppress(NotBase64):
+            look(follower.take(session.apply(update)))
+        some: bool = data.draw(st.booleans())
+        if requests and some:
+            request = codec.read(requests.pop(), v2.RequestPermissionRequest)
+            look(follower.take(session.ask(len(requests), request)))
+        elif session.permissions:
+            look(follower.take(session.settle(next(iter(session.permissions)))))
+    for index, entry in enumerate(session.entries):
+        assert seen[Key("entry", index)] == entry_block(session, entry)
+    assert {key for key, block in seen.items() if block is not None} == set(follower.everything())
+    shown = [block for block in seen.values() if block is not None]
+    assert len(shown) == len(outline(session))
+    assert all(block in shown for block in outline(session))
+    assert seen[FOOTER] == outline(session)[-1]
+
+
+def test_output_of_a_terminal_changes_the_calls_that_show_it() -> None:
+    session = Session("s")
+    follower = Follower(session)
+    for number in (1, 2):
+        call = v2.ToolCallUpdate(f"c{number}", content=[v2.Terminal("t")])
+        follower.take(session.apply(call))
+    follower.take(session.apply(v2.ToolCallUpdate("c3")))
+    changes = session.apply(v2.TerminalOutputChunk("t", "aGVsbG8="))
+    assert follower.take(changes) == [Key("entry", 0), Key("entry", 1)]
+    block = follower.block(Key("entry", 1))
+    assert isinstance(block, ToolCallBlock)
+    assert [item.text for item in block.items if hasattr(item, "text")] == ["hello"]
+
+
+def test_the_lines_of_a_diff_are_found_once_as_long_as_it_is_the_same() -> None:
+    session = Session("s")
+    follower = Follower(session)
+    diff = v2.JuneDiff("/a", "new\n", old_text="old\n")
+    session.apply(v2.ToolCallUpdate("c", content=[diff]))
+
+    def item() -> object:
+        block = follower.block(Key("entry", 0))
+        assert isinstance(block, ToolCallBlock)
+        return block.items[0]
+
+    first = item()
+    session.apply(v2.ToolCallUpdate("c", status="completed"))
+    assert item() is first
+    session.apply(v2.ToolCallUpdate("c", content=[v2.JuneDiff("/a", "newer\n")]))
+    assert item() is not first
