@@ -32,6 +32,7 @@ PEER_FIXTURES = {"node_sdk", "python_sdk"}
 PROCESSES = {
     *("test_agent_process", "test_bridge_process", "test_complaints", "test_demo", "test_docs"),
     *("test_process", "test_run", "test_run_ends", "test_stdio", "test_terminals"),
+    *("test_connecting", "test_login", "test_sessions_command", "test_terminal_stage"),
     "test_twofold_client",
 }
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from twofold.cli.printing import Pieces, Screen
+from twofold.cli.printing import Screen
+from twofold.text.pieces import Pieces
 from twofold.text.safe import sanitize
 
 PARTS = [

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from tests.raw_process import raw_agent
 from twofold.cli.commands import commands
+from twofold.term.connecting import Connecting, Wanted
 
 Json = dict[str, Any]
 
@@ -213,9 +215,14 @@ def test_what_an_agent_cannot_do_is_said_and_has_a_status(
 @pytest.mark.parametrize(
     ("arguments", "data", "told"),
     [
-        ([], b"", "Missing option '--prompt'"),
+        ([], b"", "Talking to an agent takes a terminal"),
+        (["--resume"], b"", "give what to say with --prompt TEXT."),
+        (["--format", "json"], b"", "--format is for --prompt"),
+        (["--timeout", "3"], b"", "--timeout is for --prompt"),
+        (["--login", "token"], b"", "--login is for --prompt"),
+        (["--prompt", "x", "--start", "y"], b"", "--start is for the terminal"),
         (["--prompt", "-"], b"\n", "'--prompt': standard input is empty."),
-        (["--prompt", "-"], b"\xff", "'--prompt': it is not UTF-8."),
+        (["--prompt", "-"], b"\xff", "'--prompt': standard input is not UTF-8."),
         (["--prompt", " "], b"", "'--prompt': it is empty."),
         (["--prompt", "x", "--timeout", "nan"], b"", "'--timeout': it is a number of seconds"),
         (["--prompt", "x", "--timeout", "0"], b"", "'--timeout': it is a number of seconds"),
@@ -344,3 +351,133 @@ def test_what_is_replayed_is_no_part_of_the_turn_but_of_the_session() -> None:
     assert lines(updates.stdout)[0]["update"]["content"] == [
         {"type": "text", "text": "of long ago"}
     ]
+
+
+# ---- sessions that are gone on with ------------------------------------------------------------
+
+
+def resumed(tape: Path) -> list[str]:
+    """The sessions that were asked for in a tape."""
+    records = lines(tape.read_text("utf-8"))
+    messages = [each["message"] for each in records if each["dir"] == "c2a"]
+    return [each["params"]["sessionId"] for each in messages if "resume" in each.get("method", "")]
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (["--prompt", "stream", "--resume", "s1", "--"], "s1"),
+        (["--prompt", "stream", "--resume=s1"], "s1"),
+        (["--prompt", "stream", "--resume", "--"], "s2"),
+        (["--resume", "--prompt", "stream", "--"], "s2"),
+    ],
+)
+def test_a_session_is_resumed_by_its_id_or_as_the_last_of_the_directory(
+    options: list[str], wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there, tape = tmp_path / "here", tmp_path / "there", tmp_path / "tape"
+    for folder in (here, there):
+        folder.mkdir()
+    command = [*DEMO[1:], "--keep", str(tmp_path / "kept")]
+    for cwd in (here, here, there):
+        assert called("--prompt", "stream", "--cwd", str(cwd), "--", *command).exit_code == 0
+    monkeypatch.chdir(here)
+    result = called("--record", str(tape), *options, *command)
+    assert (result.exit_code, result.stdout) == (0, "one two three four five\n")
+    assert resumed(tape) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (DEMO[1:], "Twofold demo agent knows no session of this directory"),
+        (raw_agent(""), "raw cannot list its sessions."),
+    ],
+)
+def test_without_a_session_to_resume_it_is_said(command: list[str], told: str) -> None:
+    result = called("--prompt", "x", "--resume", "--", *command)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert told in result.stderr
+
+
+# ---- at the terminal ---------------------------------------------------------------------------
+
+
+class Client:
+    """Stands where the interactive client is, and keeps what it was asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, status: int = 0) -> None:
+        module = ModuleType("twofold.term.client")
+        monkeypatch.setattr(module, "interact", self._interact, raising=False)
+        monkeypatch.setitem(sys.modules, "twofold.term.client", module)
+        monkeypatch.setattr("twofold.cli.run.at_terminal", lambda: True)
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        self._status = status
+
+    async def _interact(self, wanted: Wanted, connecting: Connecting) -> int:
+        self.wanted = wanted
+        async with connecting.client() as client:
+            self.agent = client.agent_name
+        return self._status
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--"], {}),
+        (["--resume", "--"], {"choose": True}),
+        (["--resume", "--no-color", "--"], {"choose": True, "color": False}),
+        (["--resume", "ab", "--"], {"resume": "ab"}),
+        (["--resume", "ab"], {"resume": "ab"}),
+        (["--resume=ab"], {"resume": "ab"}),
+        (["--start", "hello\n", "--version", "1", "--"], {"start": "hello", "version": 1}),
+    ],
+)
+def test_without_a_prompt_the_client_is_given_what_was_asked_for(
+    options: list[str], expected: Json, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    client = Client(monkeypatch, status=7)
+    rules = ["--allow", "read", "--cwd", str(tmp_path)]
+    command = raw_agent("")
+    result = called(*rules, *options, *command)
+    assert (result.exit_code, result.output) == (7, "")
+    assert client.agent == "raw"
+    assert client.wanted.command == command
+    assert client.wanted.cwd == tmp_path
+    assert [str(rule) for rule in client.wanted.policy.rules] == ["allow kind:read"]
+    usual = {"resume": None, "choose": False, "start": None, "color": True, "version": None}
+    assert {name: getattr(client.wanted, name) for name in usual} == usual | expected
+
+
+def test_nobody_who_sets_no_color_gets_colors(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(monkeypatch)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert called().exit_code == 0
+    assert client.wanted.color is False
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_start_is_a_wrong_call(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Client(monkeypatch)
+    result = called("--start", text)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "'--start': it is empty." in result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full disk to offer")
+def test_a_conversation_that_could_not_be_recorded_is_no_success(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Client(monkeypatch)
+    result = called("--record", "/dev/full", *DEMO)
+    assert result.exit_code == 1
+    assert result.stderr == "/dev/full could not be written to the end: No space left on device.\n"
+
+
+def test_what_goes_wrong_in_the_client_is_said_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Client(monkeypatch)
+    result = called("--", "no-such-agent")
+    assert result.exit_code == 7
+    assert "there is no command no-such-agent" in result.stderr

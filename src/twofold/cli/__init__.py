@@ -2,13 +2,16 @@
 
 import sys
 
+_EXTRA = ("click", "prompt_toolkit", "pygments", "pyte", "rich")
+
 
 def main() -> None:
     """Run the command `twofold`."""
     try:
         from twofold.cli.commands import commands
+
+        commands()  # some import what they need when they are called
     except ModuleNotFoundError as missing:
-        if missing.name not in ("click", "prompt_toolkit", "pygments", "pyte", "rich"):
+        if (missing.name or "").partition(".")[0] not in _EXTRA:
             raise
         sys.exit("The twofold command needs more than the library: pip install 'twofold[cli]'")
-    commands()

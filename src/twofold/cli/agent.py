@@ -3,6 +3,7 @@
 What runs an agent is imported when it is needed: the filters do without it.
 """
 
+import sys
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -11,6 +12,9 @@ from twofold.errors import LocalError
 
 if TYPE_CHECKING:
     from twofold.demo import Scenario
+
+DEMO = [sys.executable, "-P", "-m", "twofold", "agent"]
+"""Who answers if no command is given; `-P`: what lies in the directory is not to be imported."""
 
 VERSIONS: dict[str | None, tuple[Literal[1, 2], ...]] = {None: (1, 2), "1": (1,), "2": (2,)}
 

@@ -1,4 +1,4 @@
-"""The filters: `fold`, `convert`, `show`.
+"""The commands, and of them the filters: `fold`, `convert`, `show`.
 
 JSON Lines in, from a file or standard input. A bad line is reported on standard error with its
 number and the rest goes on; nobody sees a traceback for a mistake of a peer or a user.
@@ -9,19 +9,18 @@ from collections.abc import Iterator
 from typing import IO, Any, cast
 
 import click
-from rich.console import Console
 
 from twofold import __version__
 from twofold.cli.agent import agent
 from twofold.cli.bridge import bridge
 from twofold.cli.run import run
+from twofold.cli.sessions import sessions
 from twofold.convert.conversation import Conversation, Out, Target
 from twofold.convert.detect import Dialect
 from twofold.convert.losses import Losses, NotConvertible
 from twofold.errors import PeerError
 from twofold.recording import Line, Recording, read_line
 from twofold.session import Draft, snapshot
-from twofold.term.transcript import render
 from twofold.text.safe import one_line
 from twofold.wire import codec
 from twofold.wire.base import Malformed
@@ -48,6 +47,7 @@ def commands() -> None:
 commands.add_command(agent)
 commands.add_command(bridge)
 commands.add_command(run)
+commands.add_command(sessions)
 
 
 @commands.command()
@@ -76,6 +76,10 @@ def fold(file: IO[bytes], source: str, draft: str | None) -> None:
 @FROM
 def show(file: IO[bytes], source: str) -> None:
     """Add a recording up and print it for reading."""
+    from rich.console import Console
+
+    from twofold.term.transcript import render  # it may color code, which takes long to import
+
     recording, status = _add_up(file, source, None)
     console = Console(highlight=False)
     for session in recording.sessions.values():

@@ -15,6 +15,7 @@ from twofold.policy import Subject
 from twofold.runtime.client.session import ClientSession
 from twofold.runtime.client.turns import Reply
 from twofold.session import Message, snapshot
+from twofold.text.pieces import Pieces
 from twofold.text.safe import one_line, sanitize
 from twofold.wire import codec, v2
 
@@ -117,11 +118,13 @@ class Printer:
         self._session = session
         self._screen = screen
         self._decided = 0
+        self._broken_off = False
         session.on_update(self._came)
 
     def _came(self, update: v2.SessionUpdate) -> None:
-        self._tell_decisions()
-        self.update(update)
+        if not self._broken_off:  # another printer may tell what is said in the session now
+            self._tell_decisions()
+            self.update(update)
 
     def update(self, update: v2.SessionUpdate) -> None:
         """One update of the session."""
@@ -129,6 +132,7 @@ class Printer:
     def end(self, reply: Reply | None) -> None:
         """The turn is over; without a reply if it was broken off."""
         self._tell_decisions()
+        self._broken_off = reply is None
 
     def _tell_decisions(self) -> None:
         for decided in self._session.decisions[self._decided :]:
@@ -228,39 +232,6 @@ class Text(Printer):
         """The turn is over; without a reply if it was broken off."""
         self._end_message()
         super().end(reply)
-
-
-_UNFINISHED = "\r\x1b\u200c\u200d"
-"""What has to be seen together with what follows to know what it is."""
-
-
-class Pieces:
-    """Text that comes in pieces, made safe as if it came in one."""
-
-    def __init__(self) -> None:
-        self._before = ""
-        self._held = ""
-
-    def add(self, piece: str) -> str:
-        """What can be shown now."""
-        text = self._held + piece
-        self._held = text[-1] if text[-1:] and text[-1] in _UNFINISHED else ""
-        return self._safe(text[: len(text) - len(self._held)])
-
-    def end(self) -> str:
-        """What is left."""
-        text, self._held = self._held, ""
-        left = self._safe(text)
-        self._before = ""
-        return left
-
-    def _safe(self, text: str) -> str:
-        if not text:
-            return ""
-        # what joins characters counts only if one that can be seen is before it
-        shown = sanitize(self._before + text)[len(self._before) :]
-        self._before = text[-1] if sanitize(text[-1]) == text[-1] else ""
-        return shown
 
 
 PRINTERS: dict[Form, type[Printer]] = {

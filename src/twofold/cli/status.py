@@ -1,4 +1,4 @@
-"""Exit statuses of `twofold run`: how the turn ended, told to scripts."""
+"""Exit statuses of `twofold run` and `twofold sessions`: how it ended, told to scripts."""
 
 from typing import Final
 

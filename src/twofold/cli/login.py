@@ -1,0 +1,32 @@
+"""`--login`: logging in for commands that ask nobody anything."""
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from twofold.rpc.errors import RequestFailed
+from twofold.runtime.client.client import Client
+from twofold.term.login import LoginNeeded, NoTerminal, log_in, wants_login, way_of
+
+T = TypeVar("T")
+
+
+async def with_login(
+    client: Client, do: Callable[[], Awaitable[T]], login: str | None, command: Sequence[str]
+) -> T:
+    """What `do` gives; if the agent wants a login first, once more after the one of this id.
+
+    Raises `LoginNeeded` if there is no id, and all that `twofold.term.login` does.
+    """
+    try:
+        return await do()
+    except RequestFailed as error:
+        if not wants_login(error):
+            raise
+        if login is None:
+            raise LoginNeeded(error, client) from None
+    way = way_of(client, login)
+    if way.terminal is not None and (sys.stdin is None or not sys.stdin.isatty()):
+        raise NoTerminal(way)
+    await log_in(client, way, command)
+    return await do()

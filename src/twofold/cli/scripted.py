@@ -1,0 +1,167 @@
+"""`twofold run --prompt`: one turn with an agent, for scripts.
+
+Nobody is asked anything: what the rules do not allow is rejected. What the agent says goes to
+standard output in the form that was chosen, everything else to standard error (see `printing`), and
+the exit status says how the turn ended (see `status`). However it ends, the agent and all that it
+started is gone.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+from twofold.cli import status
+from twofold.cli.login import with_login
+from twofold.cli.meanwhile import problems, slow
+from twofold.cli.printing import PRINTERS, Form, Screen
+from twofold.errors import PeerError, TwofoldError
+from twofold.policy import Policy
+from twofold.runtime.client.client import Client
+from twofold.runtime.client.negotiate import Version
+from twofold.runtime.client.session import ClientSession
+from twofold.runtime.client.turns import Reply
+from twofold.runtime.taped import Tape
+from twofold.term.connecting import Connecting, on_signals
+from twofold.term.known_sessions import known_sessions
+
+GIVE_UP = 3.0
+"""How many seconds an agent has to end a turn that was cancelled."""
+
+
+class Scripted(Struct, kw_only=True):
+    """What was asked for on the command line."""
+
+    command: list[str]
+    prompt: str
+    form: Form
+    policy: Policy
+    cwd: Path
+    version: Version | None
+    resume: str | None
+    latest: bool
+    """Go on with the session of `cwd` that was updated last."""
+    login: str | None
+    timeout: float | None
+    record: IO[bytes] | None
+
+
+class NoneToResume(PeerError):
+    """The agent knows no session of the directory."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(
+            f"{client.agent_name} knows no session of this directory: there is none to resume."
+        )
+
+
+async def one_turn(wanted: Scripted, screen: Screen) -> int:
+    """Have the turn; the exit status."""
+    turn = _Turn(wanted, screen)
+    on_signals(turn.interrupt)
+    try:
+        async with asyncio.timeout(wanted.timeout) as limit:
+            code = await turn.play()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        screen.tell(turn.late())
+        code = status.TIMEOUT
+    except TwofoldError as error:
+        screen.tell(str(error))
+        code = status.of_error(error)
+    except asyncio.CancelledError:
+        if not turn.signals:
+            raise
+        code = status.CANCELLED
+    return status.CANCELLED if turn.interrupted else turn.written(code)
+
+
+class _Turn:
+    """One turn, from the start of the agent to its end."""
+
+    def __init__(self, wanted: Scripted, screen: Screen) -> None:
+        self.signals = 0
+        self.interrupted = False
+        """Someone wanted it to end before it did."""
+        self._wanted = wanted
+        self._screen = screen
+        self._task = asyncio.current_task()
+        self._session: ClientSession | None = None
+        self._over = False
+        self._cancelling: asyncio.Task[None] | None = None
+        self._connecting = Connecting(
+            wanted.command,
+            version=wanted.version,
+            policy=wanted.policy,
+            record=wanted.record,
+            tapes=[Tape(screen.json)] if wanted.form == "json" else [],
+        )
+
+    async def play(self) -> int:
+        """Start the agent, say the prompt and wait for the end; the exit status."""
+        login, command = self._wanted.login, self._wanted.command
+        told, late = problems(self._screen), slow(self._screen, command)
+        async with self._connecting.client(on_problem=told, on_slow=late) as client:
+            session, reply = await with_login(client, lambda: self._talk(client), login, command)
+        if reply.stop_reason != "end_turn":
+            self._screen.tell(f"The turn ended with {reply.stop_reason}.")
+        decided = [each for each in session.decisions if each.by != "cancel"]
+        return status.of_reply(reply, denied=not all(each.allowed for each in decided))
+
+    async def _talk(self, client: Client) -> tuple[ClientSession, Reply]:
+        self._over = False
+        session = await self._open(client)
+        return session, await self._prompt(session)
+
+    async def _open(self, client: Client) -> ClientSession:
+        session_id, cwd = self._wanted.resume, self._wanted.cwd
+        if self._wanted.latest:
+            known = await known_sessions(client, cwd)
+            if not known.sessions:
+                raise NoneToResume(client)
+            session_id = known.sessions[0].session_id
+        if session_id is not None:
+            return await client.resume_session(session_id, cwd)
+        return await client.new_session(cwd)
+
+    async def _prompt(self, session: ClientSession) -> Reply:
+        printer = PRINTERS[self._wanted.form](session, self._screen)
+        reply = None
+        self._session = session
+        try:
+            reply = await session.prompt(self._wanted.prompt)
+        finally:
+            self._session, self._over = None, True
+            printer.end(reply)
+        return reply
+
+    # ---- when it does not end by itself
+
+    def interrupt(self) -> None:
+        """Cancel the turn, the first time; leave at once, the second."""
+        self.signals += 1
+        self.interrupted = self.interrupted or not self._over
+        if self.signals == 1 and self._session is not None:
+            self._cancelling = asyncio.create_task(self._session.cancel(GIVE_UP))
+        elif self._task is not None and not (self.signals == 1 and self._over):
+            self._task.cancel()  # what was started is ended on the way out
+
+    def late(self) -> str:
+        """What did not happen in time."""
+        seconds = self._wanted.timeout or 0
+        if not self._connecting.answered:
+            return str(self._connecting.silent(seconds))
+        return f"The turn did not end within {seconds:g} seconds: it was given up."
+
+    def written(self, code: int) -> int:
+        """The exit status, if everything could be written that was wanted."""
+        faults = {"Standard output": self._screen.out.fault}
+        if self._wanted.record is not None:
+            faults[self._wanted.record.name] = self._connecting.fault
+        for name, fault in faults.items():
+            if fault is not None:
+                self._screen.tell(f"{name} could not be written to the end: {fault.strerror}.")
+                code = code or status.FAILED
+        return code

@@ -1,0 +1,180 @@
+"""The way to an agent: its command is started, written down if that is wanted, and heard.
+
+What the interactive client, one turn for scripts and the list of sessions have in common. Nothing
+is printed here: whoever connects is called for a start that takes long and for problems. However
+the block of `Connecting.client` is left, the agent and all that it started is gone.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import IO, TypeAlias
+
+from msgspec import Struct
+
+from twofold.policy import Policy
+from twofold.runtime.client.client import Client, connect
+from twofold.runtime.client.incoming import Elicit
+from twofold.runtime.client.negotiate import Silent, Version
+from twofold.runtime.client.permissions import Ask
+from twofold.runtime.errors import Report, log
+from twofold.runtime.process import Process
+from twofold.runtime.taped import Tape, Taped
+from twofold.runtime.transport import Transport
+from twofold.text import one_line
+
+OnSlow: TypeAlias = Callable[[float], None]
+"""Told each second for how many seconds the agent has not answered yet."""
+
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+class Wanted(Struct, kw_only=True):
+    """What was asked of the interactive client on the command line."""
+
+    command: list[str]
+    policy: Policy
+    cwd: Path
+    version: Version | None = None
+    resume: str | None = None
+    """Go on with this session."""
+    choose: bool = False
+    """Go on with a session of `cwd` that the person chooses."""
+    start: str | None = None
+    """What to say first."""
+    color: bool = True
+    record: IO[bytes] | None = None
+
+
+class Connecting:
+    """The way to one agent: `async with connecting.client() as client: …`."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        version: Version | None = None,
+        policy: Policy | None = None,
+        record: IO[bytes] | None = None,
+        tapes: Sequence[Tape] = (),
+    ) -> None:
+        self.command = list(command)
+        self.answered = False
+        """The agent said who it is."""
+        self._version = version
+        self._policy = policy
+        self._process: Process | None = None
+        self._record = Tape.to(record, command=self.command) if record is not None else None
+        self._tapes = [*([self._record] if self._record is not None else []), *tapes]
+
+    @asynccontextmanager
+    async def client(
+        self,
+        *,
+        ask: Ask | None = None,
+        elicit: Elicit | None = None,
+        on_problem: Report = log,
+        on_slow: OnSlow | None = None,
+    ) -> AsyncIterator[Client]:
+        """Start the agent and agree on a version; `on_slow` is called until that is done."""
+        waiting = Seconds(on_slow) if on_slow is not None else None
+        try:
+            async with connect(
+                self._start,
+                version=self._version,
+                policy=self._policy,
+                ask=ask,
+                elicit=elicit,
+                on_problem=on_problem,
+            ) as client:
+                if waiting is not None:
+                    waiting.close()
+                self.answered = True
+                self._note_agent(client)
+                yield client
+        except Silent as error:  # whoever raised it does not see what is behind a tape
+            raise self.silent(error.seconds) from None
+        finally:
+            if waiting is not None:
+                waiting.close()
+            self._note_exit()
+
+    # ---- what is known of it
+
+    @property
+    def last_line(self) -> str:
+        """The last line that the agent wrote to its standard error, safe to show; often empty."""
+        lines = self._last_words.split("\n")
+        return next((line for line in map(one_line, reversed(lines)) if line), "")
+
+    @property
+    def fault(self) -> OSError | None:
+        """Why the record ends before the conversation, if it does."""
+        return self._record.fault if self._record is not None else None
+
+    def silent(self, seconds: float) -> Silent:
+        """The agent did not answer within so many seconds: the error that says so."""
+        return Silent(seconds, self._last_words)
+
+    @property
+    def _last_words(self) -> str:
+        return self._process.stderr_tail if self._process is not None else ""
+
+    # ---- the process
+
+    async def _start(self) -> Transport:
+        self._note_exit()  # one that fell over version 2 is started again
+        self._process = None
+        on_stderr = self._record.stderr if self._record is not None else None
+        self._process = await Process.spawn(self.command, on_stderr=on_stderr)
+        return Taped(self._process, *self._tapes) if self._tapes else self._process
+
+    def _note_agent(self, client: Client) -> None:
+        if self._record is not None:
+            agent = {"name": client.agent.info.name, "version": client.agent.info.version}
+            self._record.note("negotiated", version=client.version, agent=agent)
+
+    def _note_exit(self) -> None:
+        if self._record is not None and self._process is not None:
+            code, by = self._process.exit_code, self._process.signal
+            self._record.note("exit", code=code, signal=by)
+
+
+# ---- clocks and signals ------------------------------------------------------------------------
+
+
+class Seconds:
+    """A call for each second that passes, until it is closed or the task is cancelled."""
+
+    def __init__(self, call: OnSlow) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._call = call
+        self._begun = self._loop.time()
+        self._passed = 0
+        self._wait()
+
+    def _wait(self) -> None:
+        self._timer = self._loop.call_at(self._begun + self._passed + 1, self._tick)
+
+    def _tick(self) -> None:
+        if self._task is not None and self._task.cancelling():
+            return  # nobody waits any more: what was started is being ended
+        self._passed += 1
+        self._wait()
+        self._call(float(self._passed))
+
+    def close(self) -> None:
+        """Call no more."""
+        self._timer.cancel()
+
+
+def on_signals(interrupt: Callable[[], None]) -> None:
+    """Whoever wants this process to end calls `interrupt`; it lasts as long as the loop."""
+    numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or another thread
+        for number in heard:
+            asyncio.get_running_loop().add_signal_handler(number, interrupt)
