@@ -134,8 +134,19 @@ async def test_what_is_offered_is_told_to_agents_of_version_1_only_if_it_is() ->
 
 
 @simulated
+async def test_that_someone_can_log_in_at_a_terminal_is_told_only_if_it_is_offered() -> None:
+    for offer in (set(), {"login"}):
+        async with talk(1, {"initialize": answering(V1)}, version=1, offer=offer) as (_, agent):
+            told = agent.messages[0]["params"]["clientCapabilities"]
+            assert told.get("auth") == ({"terminal": True} if offer else None)
+        async with talk(2, {"initialize": answering(V2)}, offer=offer) as (_, agent):
+            told = agent.messages[0]["params"]["capabilities"]
+            assert told.get("auth") == ({"terminal": {}} if offer else None)
+
+
+@simulated
 async def test_an_offer_that_nobody_knows_is_refused_before_anything_is_started() -> None:
-    with pytest.raises(twofold.LocalError, match="'fs' and 'terminal'"):
+    with pytest.raises(twofold.LocalError, match="'fs', 'terminal' and 'login'"):
         async with connect(["never-started"], offer={"files"}):  # type: ignore[arg-type]
             pass
     with pytest.raises(twofold.LocalError, match="A version is 1 or 2"):

@@ -19,6 +19,7 @@ from twofold.bridge.bridge import Offered, Open
 from twofold.bridge.handshake import Wanted
 from twofold.bridge.losses import Told
 from twofold.cli.files import opened
+from twofold.cli.offers import offered
 from twofold.cli.stderr import Stderr
 from twofold.errors import LocalError
 from twofold.runtime.errors import Problem
@@ -35,15 +36,6 @@ SIGNALLED = 128
 
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _VERSION = click.Choice(["auto", "1", "2"])
-_OFFERS = ("fs", "terminal")
-
-
-def _offered(context: click.Context, option: click.Parameter, text: str) -> frozenset[Offered]:
-    words = {word.strip() for word in text.split(",") if word.strip()}
-    unknown = sorted(words.difference(_OFFERS))
-    if unknown:
-        raise click.BadParameter(f"{', '.join(unknown)} cannot be offered; fs and terminal can.")
-    return cast("frozenset[Offered]", frozenset(words))
 
 
 def _wanted(context: click.Context, option: click.Parameter, version: str) -> Wanted:
@@ -67,7 +59,7 @@ def _wanted(context: click.Context, option: click.Parameter, version: str) -> Wa
 @click.option(
     "--offer",
     default="",
-    callback=_offered,
+    callback=offered,
     help="What to offer to an agent of version 1: fs, terminal, or both with a comma.",
 )
 @click.argument("command", nargs=-1, required=True)

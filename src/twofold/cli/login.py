@@ -26,7 +26,12 @@ async def with_login(
         if login is None:
             raise LoginNeeded(error, client) from None
     way = way_of(client, login)
-    if way.terminal is not None and (sys.stdin is None or not sys.stdin.isatty()):
+    if way.terminal is not None and not sits_there():
         raise NoTerminal(way)
     await log_in(client, way, command)
     return await do()
+
+
+def sits_there() -> bool:
+    """Whether someone can log in here: standard input is a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()

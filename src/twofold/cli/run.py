@@ -17,6 +17,7 @@ import click
 from twofold.cli import status
 from twofold.cli.agent import DEMO
 from twofold.cli.files import opened
+from twofold.cli.offers import offered
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.cli.scripted import Scripted, one_turn
 from twofold.errors import TwofoldError
@@ -75,6 +76,12 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     help="The directory to work in.",
 )
 @click.option("--version", type=click.Choice(["1", "2"]), help="Speak only this version.")
+@click.option(
+    "--offer",
+    default="",
+    callback=offered,
+    help="What to do for an agent of version 1: fs, terminal, or both with a comma.",
+)
 @click.option(
     "--resume",
     is_flag=False,
@@ -165,6 +172,7 @@ def _scripted(
         latest=options["resume"] == WHICHEVER,
         login=options["login"],
         timeout=options["timeout"],
+        offer=options["offer"],
         record=record,
     )
 
@@ -181,6 +189,7 @@ def _wanted(
         choose=options["resume"] == WHICHEVER,
         start=_start(options["start"]),
         color=not options["no_color"] and not os.environ.get("NO_COLOR"),
+        offer=options["offer"],
         record=record,
     )
 
@@ -236,7 +245,11 @@ def _interactive(wanted: Wanted, screen: Screen) -> int:
     from twofold.term.client import interact  # it needs what takes long to import
 
     connecting = Connecting(
-        wanted.command, version=wanted.version, policy=wanted.policy, record=wanted.record
+        wanted.command,
+        version=wanted.version,
+        policy=wanted.policy,
+        offer=wanted.offer,
+        record=wanted.record,
     )
     code = asyncio.run(interact(wanted, connecting))
     fault = connecting.fault

@@ -13,12 +13,12 @@ from typing import IO
 from msgspec import Struct
 
 from twofold.cli import status
-from twofold.cli.login import with_login
+from twofold.cli.login import sits_there, with_login
 from twofold.cli.meanwhile import problems, slow
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.errors import PeerError, TwofoldError
 from twofold.policy import Policy
-from twofold.runtime.client.client import Client
+from twofold.runtime.client.client import Client, Offered
 from twofold.runtime.client.negotiate import Version
 from twofold.runtime.client.session import ClientSession
 from twofold.runtime.client.turns import Reply
@@ -44,6 +44,7 @@ class Scripted(Struct, kw_only=True):
     """Go on with the session of `cwd` that was updated last."""
     login: str | None
     timeout: float | None
+    offer: frozenset[Offered] = frozenset()
     record: IO[bytes] | None
 
 
@@ -95,6 +96,7 @@ class _Turn:
             wanted.command,
             version=wanted.version,
             policy=wanted.policy,
+            offer=wanted.offer,
             record=wanted.record,
             tapes=[Tape(screen.json)] if wanted.form == "json" else [],
         )
@@ -103,7 +105,8 @@ class _Turn:
         """Start the agent, say the prompt and wait for the end; the exit status."""
         login, command = self._wanted.login, self._wanted.command
         told, late = problems(self._screen), slow(self._screen, command)
-        async with self._connecting.client(on_problem=told, on_slow=late) as client:
+        here = sits_there()
+        async with self._connecting.client(login=here, on_problem=told, on_slow=late) as client:
             session, reply = await with_login(client, lambda: self._talk(client), login, command)
         if reply.stop_reason != "end_turn":
             self._screen.tell(f"The turn ended with {reply.stop_reason}.")

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from twofold.cli import status
 from twofold.cli.agent import DEMO
-from twofold.cli.login import with_login
+from twofold.cli.login import sits_there, with_login
 from twofold.cli.meanwhile import problems, slow
 from twofold.cli.printing import Screen
 from twofold.errors import TwofoldError
@@ -84,7 +84,7 @@ async def _list(command: list[str], listing: Listing, screen: Screen) -> int:
     connecting = Connecting(command)
     told, late = problems(screen), slow(screen, command)
     try:
-        async with connecting.client(on_problem=told, on_slow=late) as client:
+        async with connecting.client(login=sits_there(), on_problem=told, on_slow=late) as client:
             known = await with_login(
                 client, lambda: known_sessions(client, listing.cwd), listing.login, command
             )

@@ -10,12 +10,12 @@ import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, TypeAlias, cast
 
 from msgspec import Struct
 
 from twofold.policy import Policy
-from twofold.runtime.client.client import Client, connect
+from twofold.runtime.client.client import Client, Offered, connect
 from twofold.runtime.client.incoming import Elicit
 from twofold.runtime.client.negotiate import Silent, Version
 from twofold.runtime.client.permissions import Ask
@@ -45,6 +45,8 @@ class Wanted(Struct, kw_only=True):
     start: str | None = None
     """What to say first."""
     color: bool = True
+    offer: frozenset[Offered] = frozenset()
+    """What the client does for an agent of version 1."""
     record: IO[bytes] | None = None
 
 
@@ -57,6 +59,7 @@ class Connecting:
         *,
         version: Version | None = None,
         policy: Policy | None = None,
+        offer: frozenset[Offered] = frozenset(),
         record: IO[bytes] | None = None,
         tapes: Sequence[Tape] = (),
     ) -> None:
@@ -65,6 +68,7 @@ class Connecting:
         """The agent said who it is."""
         self._version = version
         self._policy = policy
+        self._offer = offer
         self._process: Process | None = None
         self._record = Tape.to(record, command=self.command) if record is not None else None
         self._tapes = [*([self._record] if self._record is not None else []), *tapes]
@@ -75,10 +79,15 @@ class Connecting:
         *,
         ask: Ask | None = None,
         elicit: Elicit | None = None,
+        login: bool = False,
         on_problem: Report = log,
         on_slow: OnSlow | None = None,
     ) -> AsyncIterator[Client]:
-        """Start the agent and agree on a version; `on_slow` is called until that is done."""
+        """Start the agent and agree on a version; `on_slow` is called until that is done.
+
+        `login`: someone sits at the terminal, and can log in there.
+        """
+        offer = {*self._offer, "login"} if login else self._offer
         waiting = Seconds(on_slow) if on_slow is not None else None
         try:
             async with connect(
@@ -87,6 +96,7 @@ class Connecting:
                 policy=self._policy,
                 ask=ask,
                 elicit=elicit,
+                offer=cast("frozenset[Offered]", offer),
                 on_problem=on_problem,
             ) as client:
                 if waiting is not None:

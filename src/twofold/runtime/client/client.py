@@ -18,7 +18,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager
 from os import PathLike
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 from weakref import WeakSet
 
 from msgspec import UNSET
@@ -56,7 +56,7 @@ CLOSE = 5.0
 
 T = TypeVar("T")
 Directory: TypeAlias = str | PathLike[str]
-Offered: TypeAlias = Literal["fs", "terminal"]
+Offered: TypeAlias = Literal["fs", "terminal", "login"]
 
 Open: TypeAlias = Callable[[], Awaitable[Transport]]
 """Opens a transport to an agent: what is not a command but can be started again."""
@@ -89,11 +89,13 @@ async def connect(
 
     An agent is a command, a transport, or what opens one.
     `version` demands one; otherwise 2 is tried first. Permissions are decided by `policy`, then by
-    `ask`, and rejected if there is nobody to ask. `offer` names what the client does for agents of
-    version 1: `fs`, `terminal`.
+    `ask`, and rejected if there is nobody to ask. `offer` names what the client does: `fs` and
+    `terminal` for agents of version 1, `login` if someone can log in at a terminal.
     """
-    if version not in (None, 1, 2) or not {"fs", "terminal"}.issuperset(offer):
-        raise LocalError("A version is 1 or 2, and what can be offered is 'fs' and 'terminal'.")
+    if version not in (None, 1, 2) or not set(get_args(Offered)).issuperset(offer):
+        raise LocalError(
+            "A version is 1 or 2, and what can be offered is 'fs', 'terminal' and 'login'."
+        )
 
     async def start() -> Transport:
         if isinstance(agent, Sequence):
@@ -151,7 +153,8 @@ class Client(Introduced):
         self.policy = policy
         self.ask = ask
         self.report = guarded(report)
-        self._offer = Offer(info, "fs" in offer, "terminal" in offer, elicit is not None)
+        able = ("fs" in offer, "terminal" in offer, elicit is not None, "login" in offer)
+        self._offer = Offer(info, *able)
         self._handler_timeout = handler_timeout
         self._transport = transport
         self._incoming = Incoming(self, self._offer, elicit)

@@ -94,6 +94,8 @@ class Offer(Struct):
     files: bool = False
     terminals: bool = False
     elicitation: bool = False
+    logins: bool = False
+    """Someone sits at a terminal in which the agent's command can be run for a login."""
 
 
 class Negotiated(Struct):
@@ -134,6 +136,8 @@ def _request_v2(offer: Offer) -> v2.InitializeRequest:
     capabilities = v2.ClientCapabilities()
     if offer.elicitation:
         capabilities.elicitation = v2.ElicitationCapabilities(form=v2.Capability())
+    if offer.logins:
+        capabilities.auth = v2.ClientAuthCapabilities(terminal=v2.Capability())
     return v2.InitializeRequest(2, offer.info, capabilities)
 
 
@@ -150,6 +154,7 @@ def _request_v1(offer: Offer) -> v1.InitializeRequest:
                 notices=here,
             ),
             elicitation=v1.ElicitationCapabilities(form=here) if offer.elicitation else UNSET,
+            auth=v1.AuthCapabilities(True) if offer.logins else UNSET,
         ),
         offer.info,
     )

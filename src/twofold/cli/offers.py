@@ -1,0 +1,18 @@
+"""`--offer`: what a client or a bridge does for an agent of version 1."""
+
+from typing import Final, Literal, TypeAlias, cast
+
+import click
+
+Offered: TypeAlias = Literal["fs", "terminal"]
+
+_OFFERS: Final = ("fs", "terminal")
+
+
+def offered(context: click.Context, option: click.Parameter, text: str) -> frozenset[Offered]:
+    """What was named, with commas between."""
+    words = {word.strip() for word in text.split(",") if word.strip()}
+    unknown = sorted(words.difference(_OFFERS))
+    if unknown:
+        raise click.BadParameter(f"{', '.join(unknown)} cannot be offered; fs and terminal can.")
+    return cast("frozenset[Offered]", frozenset(words))
