@@ -1,0 +1,147 @@
+"""A diff on the screen: signs, colours, and the words that changed.
+
+Signs say what is added and what is removed, so that it can be read without colours, and a row
+that a long line is continued on never begins with one. Nothing has a background of its own. The
+text is as it is; where lines or the rest of a line are folded away, a line says how many.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from twofold.term.code import Highlighter
+from twofold.term.lines import AnyStyle, Drawn, Line, Parts
+from twofold.view.blocks import DiffItem
+from twofold.view.diff import DiffLine, DiffLineKind
+from twofold.view.words import Range, changed_words, pairs
+
+SIGNS: Final[dict[DiffLineKind, str]] = {"added": "+", "removed": "-", "context": " "}
+# What is gone is red throughout. What came is green where the code has no colour of its own.
+STYLES: Final[dict[DiffLineKind, str]] = {
+    "file": "bold",
+    "hunk": "cyan",
+    "added": "green",
+    "removed": "red",
+    "context": "dim",
+    "note": "dim italic",
+}
+CHANGED: Final = "reverse"
+"""How a changed word stands out of its line: the one way that all terminals and eyes can tell."""
+LONGEST_FOLDED: Final = 1_000
+"""Of a longer line only so many characters are shown, where there is folding at all."""
+
+_FACTS = re.compile(r" \([a-z, ]*\)$")  # what the name of a file is followed by: `(new file)`
+
+
+def diff_lines(item: DiffItem, *, fold: int | None) -> list[Drawn]:
+    """The lines of a diff, at most `fold` of them, the one that tells of the others included.
+
+    None: all of them, however long they are.
+    """
+    shown, hidden = item.lines, item.lines[:0]
+    if fold is not None and len(item.lines) > fold:
+        shown, hidden = item.lines[: max(0, fold - 1)], item.lines[max(0, fold - 1) :]
+    longest = None if fold is None else LONGEST_FOLDED
+    marked = _marked(shown)
+    made: list[Drawn] = [
+        _drawn(line, parts, marked.get(place, []), longest)
+        for place, (line, parts) in enumerate(zip(shown, _coloured(shown), strict=True))
+    ]
+    if hidden:
+        made.append(Line(((_told(hidden), "dim"),)))
+    return made
+
+
+def _drawn(line: DiffLine, parts: Parts, ranges: list[Range], longest: int | None) -> Line:
+    style = STYLES[line.kind]
+    size = len(line.text)
+    sign = SIGNS.get(line.kind, "")
+    parts = _within(parts, ranges, style)
+    if longest is not None and size > longest:
+        parts = (*_beginning(parts, longest), (f"… {size - longest:,} more characters", "dim"))
+    strong = style if line.kind == "context" else f"bold {style}"
+    return Line(parts, prose=line.kind == "file", head=((sign, strong),) if sign else ())
+
+
+def _told(hidden: Sequence[DiffLine]) -> str:
+    """What is folded away, in numbers."""
+    count = {kind: sum([line.kind == kind for line in hidden]) for kind in STYLES}
+    facts = [f"{count[kind]:,} {kind}" for kind in ("added", "removed") if count[kind]]
+    if files := count["file"]:
+        facts.insert(0, f"{files:,} more file{'' if files == 1 else 's'}")
+    said = f" ({', '.join(facts)})" if facts else ""
+    return f"… {len(hidden):,} more line{'' if len(hidden) == 1 else 's'}{said}"
+
+
+# ---- colours of the code ----------------------------------------------------------------------
+
+
+def _coloured(lines: Sequence[DiffLine]) -> list[Parts]:
+    """The parts of every line: those of added lines in the colours of their language."""
+    made: list[Parts] = [((line.text, ""),) if line.text else () for line in lines]
+    path = ""
+    piece: list[int] = []  # the file as it is now, between two headers
+    for place, line in enumerate(lines):
+        if line.kind in ("file", "hunk"):
+            _colour(made, lines, piece, path)
+            piece = []
+            path = _path(line.text) if line.kind == "file" else path
+        elif line.kind in ("added", "context"):
+            piece.append(place)
+    _colour(made, lines, piece, path)
+    return made
+
+
+def _colour(made: list[Parts], lines: Sequence[DiffLine], piece: list[int], path: str) -> None:
+    if not path or not any(lines[place].kind == "added" for place in piece):
+        return
+    found = Highlighter.for_path(path).add([lines[place].text for place in piece])
+    for place, parts in zip(piece, found, strict=True):
+        if lines[place].kind == "added":
+            made[place] = parts
+
+
+def _path(text: str) -> str:
+    """The path that the line of a file names: the new one of two."""
+    return _FACTS.sub("", text).rpartition(" → ")[2]
+
+
+# ---- the words that changed -------------------------------------------------------------------
+
+
+def _marked(lines: Sequence[DiffLine]) -> dict[int, list[Range]]:
+    """What changed within lines that became others, by their places."""
+    made: dict[int, list[Range]] = {}
+    for old, new in pairs(lines):
+        made[old], made[new] = changed_words(lines[old].text, lines[new].text)
+    return made
+
+
+def _within(parts: Parts, ranges: list[Range], style: str) -> Parts:
+    """The parts in the style of their line, what stands in the ranges marked."""
+    made: list[tuple[str, str]] = []
+    edges = [edge for each in ranges for edge in each]
+    at = 0
+    passed = 0  # edges; after an odd number of them we are inside a range
+    for text, own in parts:
+        end = at + len(text)
+        while at < end:
+            while passed < len(edges) and edges[passed] <= at:
+                passed += 1
+            stop = min(end, edges[passed]) if passed < len(edges) else end
+            piece = text[len(text) - (end - at) : len(text) - (end - stop)]
+            changed = passed % 2 == 1
+            # reversed, the colours of the code would be backgrounds of many colours
+            made.append((piece, f"{style} {CHANGED}" if changed else f"{style} {own}".strip()))
+            at = stop
+    return tuple(made)
+
+
+def _beginning(parts: Parts, size: int) -> Parts:
+    made: list[tuple[str, AnyStyle]] = []
+    for text, style in parts:
+        if size <= 0:
+            break
+        made.append((text[:size], style))
+        size -= len(text)
+    return tuple(made)

@@ -1,0 +1,65 @@
+"""The output of the agent's terminals, interpreted as it comes: a screen for each.
+
+Only what is new is fed, so a terminal that prints without end costs what it prints. Nothing of it
+reaches the user's terminal but text and colours.
+"""
+
+from typing import Final
+
+from twofold.session import Session, Terminal
+from twofold.term.draw import counted
+from twofold.term.emulator import Emulator
+from twofold.term.lines import Line, line
+from twofold.view.blocks import TerminalItem
+
+MOST: Final = 2000
+"""How many rows are shown when all of them are asked for."""
+
+KEPT: Final = 8
+"""How many screens are kept; one that is looked at again after that reads all of it again."""
+
+
+class Outputs:
+    """`outputs(item, limit)`: the last rows of a terminal of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._screens: dict[str, _Fed] = {}
+
+    def __call__(self, item: TerminalItem, limit: int | None) -> list[Line]:
+        """The last rows, and how many there are before them."""
+        terminal = self._session.terminals.get(item.terminal_id)
+        if terminal is None:
+            return []
+        fed = self._screens.pop(item.terminal_id, None)
+        if fed is None or not fed.shows(terminal):
+            fed = _Fed(terminal)
+        self._screens[item.terminal_id] = fed  # the last to be forgotten
+        while len(self._screens) > KEPT:
+            del self._screens[next(iter(self._screens))]
+        emulator = fed.up_to_date()
+        lines = emulator.lines(limit or MOST)
+        if emulator.hidden:
+            return [line(f"… {counted(emulator.hidden, 'line')} before", "dim italic"), *lines]
+        return lines
+
+
+class _Fed:
+    """A screen, and how much of the output it has seen."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._output = terminal.output
+        self._size = terminal.size
+        self._seen = 0
+        size = terminal.size
+        self._emulator = Emulator(size.cols, size.rows) if size else Emulator()
+
+    def shows(self, terminal: Terminal) -> bool:
+        """Whether it is the screen of this terminal, as it is now."""
+        return terminal.output is self._output and terminal.size == self._size
+
+    def up_to_date(self) -> Emulator:
+        if self._seen < len(self._output):
+            self._emulator.feed(bytes(self._output[self._seen :]))
+            self._seen = len(self._output)
+        return self._emulator
