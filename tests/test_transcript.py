@@ -14,7 +14,9 @@ from rich.console import Console
 
 from tests.peers.validators import Schemas, SchemaValidator
 from twofold.session import Session
-from twofold.term.transcript import DIFF_STYLES, STATUS_STYLES, render
+from twofold.term.diff import STYLES
+from twofold.term.draw import STATUS_STYLES
+from twofold.term.transcript import render
 from twofold.view.diff import DiffLineKind
 from twofold.view.outline import TOOL_GLYPHS
 from twofold.wire import codec, v2
@@ -131,11 +133,11 @@ def test_a_diff_is_a_coloured_patch() -> None:
     diff = {"type": "diff", "path": "/a.py", "oldText": "same\nold\n", "newText": "same\nnew\n"}
     session = session_of(call(title="Edit", kind="edit", status="completed", content=[diff]))
     assert plain(session) == (
-        "✓ Edit  (edit, completed)\n  /a.py\n  @@ -1,2 +1,2 @@\n   same\n  -old\n  +new\n\nidle\n"
+        "✓ ✎ Edit  (edit, completed)\n  /a.py\n  @@ -1,2 +1,2 @@\n   same\n  -old\n  +new\n\nidle\n"
     )
     shown = coloured(session)
-    assert "\x1b[31m-old\x1b[0m" in shown
-    assert "\x1b[32m+new\x1b[0m" in shown
+    assert "\x1b[1;31m-\x1b[0m\x1b[31mold\x1b[0m" in shown
+    assert "\x1b[1;32m+\x1b[0m\x1b[32mnew\x1b[0m" in shown
 
 
 def test_a_file_named_by_a_diff_is_not_named_twice() -> None:
@@ -157,7 +159,7 @@ def test_a_permission_shows_what_it_is_about_and_the_options() -> None:
     }
     session.ask(1, codec.read(request, v2.RequestPermissionRequest))
     assert plain(session) == (
-        "? Clean  (execute, waiting for permission)\n"
+        "? $ Clean  (execute, waiting for permission)\n"
         "  ? Run it?\n"
         "    It cleans up.\n"
         "    $ make clean\n"
@@ -224,7 +226,7 @@ def test_ten_thousand_entries_are_all_there() -> None:
 
 def test_every_status_and_every_line_of_a_diff_has_a_style() -> None:
     assert set(TOOL_GLYPHS) | {"waiting", "cancelling"} == set(STATUS_STYLES)
-    assert set(get_args(DiffLineKind)) == set(DIFF_STYLES)
+    assert set(get_args(DiffLineKind)) == set(STYLES)
 
 
 # ---- the sample ----------------------------------------------------------------------------
@@ -322,7 +324,7 @@ def test_the_sample_reads_well(records: list[dict[str, Any]]) -> None:
     shown = plain(folded(records))
     for line in (
         "> The report says “-0 °C” when it is just below freezing. Please fix that and add a test.",
-        "✓ Read report.py  (read, completed)",
+        "✓ ≡ Read report.py  (read, completed)",
         "  /home/ada/weather/src/weather/report.py:6",
         '  -    return f"{celsius:.0f} °C"',
         '  +    return f"{round(celsius)} °C"',
@@ -330,7 +332,7 @@ def test_the_sample_reads_well(records: list[dict[str, Any]]) -> None:
         "    Oslo: 0 °C, light snow ❄",
         "  exit code 0",
         "[image image/png, 128 bytes]",
-        "⊘ Commit and push  (execute, cancelled)",
+        "⊘ $ Commit and push  (execute, cancelled)",
         "  ✓ Run the tests",
         "No more negative zero",
     ):

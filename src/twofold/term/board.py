@@ -1,0 +1,364 @@
+"""What of a session is still on the move, and what of it goes to the scrollback.
+
+Cards stand in the order in which their blocks came. They stay live as long as there is room, so
+that what changes changes in place; then the oldest go, for good. A tool call that is still open
+when it would have to go floats to the bottom until it is done. A block that changes after it went
+is shown again: of a message what is new, of anything else all of it. `frame` tells what to write;
+the board itself writes nothing.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from twofold.session import Message, Session
+from twofold.session.changes import Change
+from twofold.term.cards import (
+    BlockCard,
+    Card,
+    Heard,
+    MessageCard,
+    RemarkCard,
+    ThoughtCard,
+    UserCard,
+    folded,
+)
+from twofold.term.draw import Look, block_lines, counted, plan_lines
+from twofold.term.lines import Drawn, Row, all_rows, cut, line
+from twofold.term.outputs import Outputs
+from twofold.view.blocks import PlanBlock, ToolCallBlock
+from twofold.view.follow import FOOTER, Follower, Key
+from twofold.wire.content import ImageContent
+
+FOLD: Final = 16
+"""How many lines an item of a tool call may take."""
+FLOATING: Final = 4
+"""How many open tool calls are shown at the bottom."""
+_FLOATING_ROWS: Final = 3
+_PLAN_ROWS: Final = 8
+
+
+class Frame(NamedTuple):
+    """What to write: rows for good, and the live ones below them."""
+
+    settled: list[Row]
+    live: list[Row]
+
+
+class Board:
+    """The cards of one session."""
+
+    def __init__(self, session: Session, notes: Callable[[Key], Sequence[str]]) -> None:
+        self.session = session
+        self.fold_thoughts = True
+        self.unfolded = False
+        self._follower = Follower(session)
+        self._outputs = Outputs(session)
+        self._notes = notes
+        self._cards: list[Card] = []
+        self._floating: list[Card] = []
+        self._by_key: dict[Key, Card] = {}
+        self._gone: dict[Key, _Gone] = {}
+        self._settled: list[Row] = []
+        self._above = False
+        self._shown = ""
+        self._plans: set[Key] = set()
+        self._this_turn: dict[Key, None] = {}
+        self._cancelled = False
+        self.pictures: list[ImageContent] = []
+        """Pictures that went to the scrollback as words, in order; whoever can draws them."""
+
+    # ---- what happens
+
+    def begin(self, shown: str = "") -> None:
+        """A turn begins, and the client has shown what was said."""
+        self._shown, self._cancelled = shown, False
+        self._this_turn = {}
+        self._above = True
+
+    def everything(self) -> None:
+        """Show all that there is, as after a session was loaded."""
+        self._touch(self._follower.everything())
+
+    def take(self, changes: Iterable[Change]) -> None:
+        """The session changed."""
+        self._touch(self._follower.take(changes))
+
+    def cancelled(self) -> None:
+        """A cancel was sent: open calls look otherwise now."""
+        self._cancelled = True
+        self.redraw()
+
+    def remark(self, lines: Sequence[Drawn]) -> None:
+        """Say something beside what the agent says."""
+        self._append(RemarkCard(lines))
+
+    def _append(self, card: Card) -> None:
+        for before in self._cards:
+            if isinstance(before, UserCard | ThoughtCard):
+                before.done = True  # it goes on as something else
+        self._cards.append(card)
+
+    def _touch(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            if key == FOOTER or key.kind == "permission":  # they have places of their own
+                continue
+            if key.kind == "plan":
+                self._plans.add(key)
+                continue
+            card = self._by_key.get(key)
+            if card is None:
+                card = self._new_card(key)
+                if card is None:
+                    continue
+                self._by_key[key] = card
+                self._append(card)
+            if self.session.cancelling:
+                card.after_cancel()
+            card.refresh()
+            self._this_turn[key] = None
+
+    def _new_card(self, key: Key) -> Card | None:
+        gone = self._gone.get(key)
+        if key.kind == "entry":
+            entry = self.session.entries[int(key.identity)]
+            if isinstance(entry, Message):
+                return self._message_card(key, entry, gone)
+        if self._follower.block(key) is None:
+            return None
+        printed = gone.diffs if gone is not None else frozenset()
+        return BlockCard(
+            key,
+            self._follower.block,
+            self._look,
+            printed=printed,
+            cancelled=lambda: self._cancelled,
+            notes=self._notes,
+        )
+
+    def _message_card(self, key: Key, message: Message, gone: "_Gone | None") -> Card | None:
+        match message.role:
+            case "user":
+                return UserCard(key, message, self._shown) if gone is None else None
+            case "thought":
+                start = gone.length if gone is not None else 0
+                return ThoughtCard(key, message, lambda: self.fold_thoughts, start)
+            case "session":
+                return BlockCard(key, self._follower.block, self._look) if gone is None else None
+        return MessageCard(key, message, gone.heard if gone is not None else None)
+
+    def _look(self) -> Look:
+        return Look(None if self.unfolded else FOLD, self._outputs)
+
+    # ---- what to write
+
+    def frame(self, width: int, height: int, pinned: Sequence[Row] = ()) -> Frame:
+        """What to write while work goes on; `pinned` are rows to stand below the cards."""
+        self._land()
+        below = [*self._floating_rows(width), *self._plan_rows(width), *pinned]
+        excess = len(self._live_rows(width)) - max(1, height - len(below))
+        while excess > 0 and self._cards:
+            freed = self._let_go(width, excess)
+            if not freed:
+                break
+            excess -= freed
+        live = [*self._live_rows(width), *self._floating_rows(width), *self._plan_rows(width)]
+        return Frame(self._taken(), [*live, *pinned][-height:])
+
+    def ask(self, key: Key, width: int, room: int) -> None:
+        """A question is about this block: if it takes more than `room`, show it for good."""
+        card = self._by_key.get(key)
+        if card is None:
+            return
+        if card in self._floating:
+            self._floating.remove(card)
+            self._cards.append(card)
+        rows = card.rows(width)
+        if len(rows) + 1 > room:
+            self._clear(width, up_to=card)
+            self._print(card, rows)
+            self._forget(card)
+
+    def ask_in_full(self, rows: Sequence[Row], width: int) -> None:
+        """A question that does not fit on the screen: it stands there for good, below all else."""
+        self._clear(width)
+        self._settled += rows
+
+    def _clear(self, width: int, up_to: Card | None = None) -> None:
+        """Have the cards go before this one; what is open floats."""
+        while self._cards and self._cards[0] is not up_to:
+            first = self._cards[0]
+            if first.done or not isinstance(first, BlockCard):
+                self._go(first, width)
+            else:
+                self._floating.append(self._cards.pop(0))
+
+    def settle(self, width: int) -> Frame:
+        """What to write when nothing goes on any more: all of it, for good."""
+        self._cards += self._floating
+        self._floating = []
+        for card in list(self._cards):
+            self._go(card, width)
+        for key in sorted(self._plans):
+            block = self._follower.block(key)
+            if block is not None:
+                self._add(all_rows(block_lines(block, self._look()), width))
+        self._plans = set()
+        return Frame(self._taken(), [])
+
+    def quiet(self, width: int) -> Frame:
+        """What to write while nobody waits for anything: what is done, for good."""
+        self._land()
+        running = self.session.state == "running"
+        for card in list(self._cards):
+            growing = isinstance(card, MessageCard) and running and card is self._cards[-1]
+            if card.done or not (isinstance(card, BlockCard) or growing):
+                self._go(card, width)
+        return Frame(self._taken(), [])
+
+    def expanded(self, width: int) -> list[Row]:
+        """What was folded since the last prompt, in full."""
+        made: list[Row] = []
+        full = Look(None, self._outputs)
+        for key in self._this_turn:
+            block = self._follower.block(key)
+            if block is None or not self._is_folded(key, width):
+                continue
+            if made:
+                made.append(())
+            made += all_rows(block_lines(block, full), width)
+        return made
+
+    def _is_folded(self, key: Key, width: int) -> bool:
+        block = self._follower.block(key)
+        if isinstance(block, ToolCallBlock):
+            full = all_rows(block_lines(block, Look(None, self._outputs)), width)
+            return len(full) > len(all_rows(block_lines(block, Look(FOLD, self._outputs)), width))
+        entry = self.session.entries[int(key.identity)] if key.kind == "entry" else None
+        if isinstance(entry, Message) and entry.role == "thought" and block is not None:
+            rows = all_rows(block_lines(block, Look()), width)
+            return self.fold_thoughts and folded(rows, 4) != rows
+        return False
+
+    def redraw(self) -> None:
+        """What is live looks otherwise from now on."""
+        for card in [*self._cards, *self._floating]:
+            card.refresh()
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is live."""
+        return not self._cards and not self._floating
+
+    # ---- live
+
+    def _live_rows(self, width: int) -> list[Row]:
+        live: list[Row] = []
+        for card in self._cards:
+            rows = card.rows(width)
+            if rows and not card.begun and (live or self._above or self._settled):
+                live.append(())
+            live += rows
+        return live
+
+    def _land(self) -> None:
+        """Calls that are done stop floating."""
+        for card in [card for card in self._floating if card.done]:
+            self._floating.remove(card)
+            self._cards.append(card)
+
+    def _floating_rows(self, width: int) -> list[Row]:
+        made: list[Row] = []
+        for card in self._floating[-FLOATING:]:
+            made += [cut(row, width) for row in card.rows(width)[:_FLOATING_ROWS]]
+        left = len(self._floating) - FLOATING
+        if left > 0:
+            made += line(f"… and {counted(left, 'more open tool call')}", "dim").rows(width)
+        return [(), *made] if made else []
+
+    def _plan_rows(self, width: int) -> list[Row]:
+        made: list[Row] = []
+        for key in sorted(self._plans):
+            block = self._follower.block(key)
+            if isinstance(block, PlanBlock):
+                made += _window(block, width)
+        return [(), *made] if made else []
+
+    # ---- to the scrollback
+
+    def _let_go(self, width: int, excess: int) -> int:
+        """Have the first card go, or its first rows; how many rows less are live now."""
+        first = self._cards[0]
+        alone = len(self._cards) == 1
+        if isinstance(first, MessageCard) and alone and not first.done:
+            given = first.give(width, excess)
+            self._print(first, given)
+            return len(given)
+        taken = max(1, len(first.rows(width)))
+        if first.done or not isinstance(first, BlockCard):
+            if alone and not first.done:
+                return 0
+            self._go(first, width)
+        else:
+            self._floating.append(self._cards.pop(0))
+        return taken
+
+    def _go(self, card: Card, width: int) -> None:
+        card.finish()
+        self._print(card, card.rows(width))
+        self._forget(card)
+
+    def _print(self, card: Card, rows: list[Row]) -> None:
+        if card.begun:
+            self._settled += rows
+        else:
+            self._add(rows)
+        card.begun = card.begun or bool(rows)
+
+    def _add(self, rows: Sequence[Row]) -> None:
+        """A block for good, below a blank row."""
+        if not rows:
+            return
+        if self._above or self._settled:
+            self._settled.append(())
+        self._settled += rows
+
+    def _taken(self) -> list[Row]:
+        settled, self._settled = self._settled, []
+        self._above = self._above or bool(settled)
+        return settled
+
+    def _forget(self, card: Card) -> None:
+        if card in self._cards:
+            self._cards.remove(card)
+        if self._by_key.pop(card.key, None) is None:
+            return
+        self._gone[card.key] = _gone(card)
+        self.pictures += card.pictures
+
+
+class _Gone(NamedTuple):
+    """What is remembered of a block in the scrollback, to tell what is new."""
+
+    heard: Heard | None = None
+    length: int = 0
+    diffs: frozenset[int] = frozenset()
+
+
+def _gone(card: Card) -> _Gone:
+    if isinstance(card, MessageCard):
+        return _Gone(heard=card.heard)
+    if isinstance(card, ThoughtCard):
+        return _Gone(length=card.length)
+    return _Gone(diffs=card.diffs) if isinstance(card, BlockCard) else _Gone()
+
+
+def _window(plan: PlanBlock, width: int) -> list[Row]:
+    """The steps around the one that is worked on, as many as there is room for."""
+    rows = all_rows(plan_lines(plan), width)
+    if len(rows) <= _PLAN_ROWS:
+        return rows
+    at = next((n for n, step in enumerate(plan.steps) if step.status == "in_progress"), 0)
+    start = max(0, min(at, len(plan.steps) - (_PLAN_ROWS - 1)))
+    steps = plan.steps[start : start + _PLAN_ROWS - 1]
+    shown = all_rows(plan_lines(PlanBlock(steps, plan.text if not steps else None)), width)
+    return shown[:_PLAN_ROWS]

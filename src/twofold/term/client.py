@@ -1,0 +1,223 @@
+"""`twofold run` at a terminal: from the start of the agent to the end of the conversation.
+
+Starts the agent and shows that it takes long, logs in and takes up a session if that is wanted,
+and then it is up to the `Conversation`. However it ends, the terminal is as it was before and the
+agent is gone.
+"""
+
+import asyncio
+import errno
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from prompt_toolkit.input import Input, create_input
+from rich.console import Console
+
+from twofold.cli import status
+from twofold.errors import TwofoldError
+from twofold.rpc.errors import RequestFailed
+from twofold.runtime.client.client import Client
+from twofold.runtime.client.session import ClientSession
+from twofold.runtime.commands import shown
+from twofold.runtime.errors import Problem
+from twofold.term.connecting import Connecting, Wanted, on_signals
+from twofold.term.conversation import Conversation, Leave
+from twofold.term.display import Display, Tty
+from twofold.term.images import Pictures
+from twofold.term.known_sessions import known_sessions, title, when
+from twofold.term.lines import Drawn, Line, all_rows, cut, line
+from twofold.term.login import LoginNeeded, log_in, wants_login, ways
+from twofold.term.menu import choose
+from twofold.term.paint import Paint
+from twofold.term.prompt import Prompt
+from twofold.term.questions import Questions
+from twofold.text import one_line, sanitize
+from twofold.version import VERSION
+
+
+async def interact(wanted: Wanted, connecting: Connecting) -> int:
+    """Talk to an agent until the person leaves; the exit status."""
+    system = Console(file=sys.stdout).color_system
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    display = Display(Tty(), Paint(system, encoding, color=wanted.color))
+    client = _Client(wanted, connecting, display, create_input(sys.stdin))
+    on_signals(client.interrupt)
+    try:
+        return await client.run()
+    finally:
+        display.leave()
+
+
+class _Client:
+    """One agent, from its start to its end."""
+
+    def __init__(
+        self, wanted: Wanted, connecting: Connecting, display: Display, source: Input
+    ) -> None:
+        self._wanted = wanted
+        self._connecting = connecting
+        self._display = display
+        self._source = source
+        self._questions = Questions()
+        self._conversation: Conversation | None = None
+        self._early: list[Problem] = []
+        self._task = asyncio.current_task()
+        self._interrupted = False
+
+    async def run(self) -> int:
+        """Until the person leaves; the exit status."""
+        try:
+            async with self._connecting.client(
+                ask=self._questions.ask,
+                login=True,
+                on_problem=self._problem,
+                on_slow=self._slow,
+            ) as client:
+                self._display.show([], [])
+                session = await self._open(client)
+                if session is not None:
+                    await self._talk(client, session)
+        except Leave:
+            return status.CANCELLED
+        except TwofoldError as error:
+            self._tell([line(sanitize(str(error)), "red")])
+            return status.of_error(error)
+        except asyncio.CancelledError:
+            if not self._interrupted:
+                raise
+            return status.CANCELLED
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return status.CANCELLED  # the window was closed
+        return status.OK
+
+    def interrupt(self) -> None:
+        """A signal that wants this process to end."""
+        if self._conversation is not None:
+            self._conversation.interrupt()
+        elif self._task is not None:
+            self._interrupted = True
+            self._task.cancel()
+
+    # ---- the session
+
+    async def _open(self, client: Client) -> ClientSession | None:
+        """The session to talk in; None if the person chose none."""
+        try:
+            return await self._take_up(client)
+        except RequestFailed as error:
+            if not wants_login(error):
+                raise
+            if not await self._log_in(client, error):
+                return None
+        return await self._take_up(client)
+
+    async def _take_up(self, client: Client) -> ClientSession | None:
+        wanted = self._wanted
+        identity = wanted.resume
+        if wanted.choose:
+            identity = await self._choose_session(client)
+            if identity is None:
+                return None
+        if identity is None:
+            return await client.new_session(wanted.cwd)
+        if client.can("load"):
+            return await client.load_session(identity, wanted.cwd)
+        return await client.resume_session(identity, wanted.cwd)
+
+    async def _choose_session(self, client: Client) -> str | None:
+        known = (await known_sessions(client, self._wanted.cwd)).sessions
+        if not known:
+            words = f"{client.agent_name} knows no session of this directory."
+            self._tell([line(f"{words} --resume takes the id of any other.", "yellow")])
+            return None
+        told = [f"{when(info):16}  {title(info) or one_line(info.session_id)}" for info in known]
+        chosen = await choose(self._display, self._source, "Go on with which session?", told)
+        return known[chosen].session_id if chosen is not None else None
+
+    async def _log_in(self, client: Client, error: RequestFailed) -> bool:
+        """Have the person choose a way to log in, and do it; False if they chose none."""
+        offered = ways(client)
+        if not offered:
+            raise LoginNeeded(error, client)
+        told = [
+            f"{way.name}: {way.description}" if way.description else way.name for way in offered
+        ]
+        about = f"{client.agent_name} wants a login first."
+        chosen = await choose(self._display, self._source, f"{about} How?", told)
+        if chosen is None:
+            return False
+        self._tell([line(f"Logging in: {offered[chosen].name}", "dim")])
+        self._display.leave()
+        await log_in(client, offered[chosen], self._wanted.command)
+        return True
+
+    async def _talk(self, client: Client, session: ClientSession) -> None:
+        self._tell(_greeting(client, self._wanted))
+        prompt = Prompt(
+            lambda: session.state,
+            self._wanted.cwd.absolute(),
+            history_file(),
+            color=self._wanted.color,
+            input=self._source,
+        )
+        pictures = Pictures(os.environ)
+        conversation = Conversation(
+            session,
+            self._display,
+            prompt,
+            self._source,
+            self._questions,
+            pictures,
+            self._wanted.cwd.absolute(),
+        )
+        self._conversation = conversation
+        try:
+            for problem in self._early:
+                conversation.problem(problem)
+            conversation.history()
+            await conversation.talk(self._wanted.start)
+        finally:
+            conversation.close()
+
+    # ---- what is told
+
+    def _slow(self, seconds: float) -> None:
+        words = f"Starting {shown(self._connecting.command)} … {seconds:.0f} s"
+        said = self._connecting.last_line
+        rows = [cut(((words, "yellow"),), self._display.width)]
+        if said:
+            rows.append(cut(((f"  {said}", "dim"),), self._display.width))
+        self._display.show([], rows)
+
+    def _problem(self, problem: Problem) -> None:
+        if self._conversation is not None:
+            self._conversation.problem(problem)
+        else:
+            self._early.append(problem)
+
+    def _tell(self, lines: Iterable[Drawn]) -> None:
+        self._display.show(all_rows(lines, self._display.width), [])
+
+
+def _greeting(client: Client, wanted: Wanted) -> list[Drawn]:
+    info = client.agent.info
+    name = f"{client.agent_name} {one_line(info.version)}".strip()
+    about = f"{name} · version {client.version} of the protocol · {wanted.cwd.absolute()}"
+    return [
+        Line((("Twofold", "bold"), (f" {VERSION} · ", "dim"), (one_line(about), "dim"))),
+        line("/help tells what can be typed, Ctrl-D leaves.", "dim"),
+    ]
+
+
+def history_file() -> Path | None:
+    """Where what was typed is kept, by the rules of the desktop; None if there is no home."""
+    base = os.environ.get("XDG_STATE_HOME")
+    try:
+        folder = Path(base) if base else Path.home() / ".local" / "state"
+    except RuntimeError:
+        return None
+    return folder / "twofold" / "history"

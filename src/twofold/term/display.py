@@ -1,0 +1,158 @@
+"""The part of the terminal that is still on the move, and what goes to the scrollback above it.
+
+Rows that are settled are written once and never touched again; the terminal keeps them. Below them
+stand the live rows, never more than fit on the screen. A frame writes only from the first row on
+that differs from what is there, in one write, and nothing at all if nothing differs: so a live row
+that becomes settled costs nothing. Between two frames nobody else may write; `leave` gives the
+terminal back.
+"""
+
+import os
+import select
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from twofold.term.lines import Row, cells
+from twofold.term.paint import Paint
+
+_BEGIN: Final = "\x1b[?2026h"
+"""Show nothing until the frame is complete, in terminals that can wait."""
+_END: Final = "\x1b[?2026l"
+_HIDE: Final = "\x1b[?25l"
+_SHOW: Final = "\x1b[?25h"
+_ERASE_LINE: Final = "\x1b[K"
+_ERASE_BELOW: Final = "\x1b[J"
+
+
+class Terminal(Protocol):
+    """Where to write, and how large it is."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def size(self) -> tuple[int, int]:
+        """Columns and rows."""
+        ...
+
+
+class Tty:
+    """A terminal behind a file descriptor; when it is gone, what is written to it goes nowhere."""
+
+    def __init__(self, fd: int = 1) -> None:
+        self._fd = fd
+        self.gone = False
+
+    def write(self, data: bytes) -> None:
+        """Write all of it."""
+        view = memoryview(data)
+        while view and not self.gone:
+            try:
+                view = view[os.write(self._fd, view) :]
+            except BlockingIOError:  # someone else made it so
+                select.select([], [self._fd], [])
+            except OSError:  # its window was closed: a signal says so, too
+                self.gone = True
+
+    def size(self) -> tuple[int, int]:
+        """Columns and rows; those of old if the terminal does not tell."""
+        try:
+            columns, rows = os.get_terminal_size(self._fd)
+        except OSError:
+            return 80, 24
+        return columns or 80, rows or 24
+
+
+class Display:
+    """Settled rows above, live rows below."""
+
+    def __init__(self, terminal: Terminal, paint: Paint) -> None:
+        self._terminal = terminal
+        self._paint = paint
+        self._live: list[Row] = []
+        self._size = terminal.size()
+        self._hidden = False
+        self.frames = 0
+        """How many times something was written."""
+
+    @property
+    def width(self) -> int:
+        """How wide rows may be; the last column stays free, for there terminals disagree."""
+        return max(1, self._terminal.size()[0] - 1)
+
+    @property
+    def height(self) -> int:
+        """How many live rows there may be."""
+        return max(1, self._terminal.size()[1] - 1)
+
+    def show(self, settled: Sequence[Row], live: Sequence[Row]) -> None:
+        """Have `settled` stand there for good, instead of what was live, and `live` below it."""
+        live = live[-self.height :]
+        rows = [*settled, *live]
+        size = self._terminal.size()
+        if size != self._size:
+            text = self._begin_again(size) + self._written(rows, 0)
+        elif rows == self._live and (live or not rows):
+            self._live = list(live)
+            return
+        else:
+            same = min(_common(self._live, rows), max(0, len(rows) - 1))
+            text = self._from(same) + self._written(rows, same)
+        if not self._hidden:
+            text, self._hidden = _HIDE + text, True
+        self._live = list(live)
+        if rows and not live:
+            text += "\r\n"
+        self._write(f"{_BEGIN}{text}{_END}")
+
+    def leave(self) -> None:
+        """Leave what is live where it is, and the cursor on a new line, to be seen."""
+        text = "\r\n" if self._live else ""
+        if self._hidden:
+            text, self._hidden = text + _SHOW, False
+        self._live = []
+        if text:
+            self._write(text)
+
+    def write(self, escape: str) -> None:
+        """Write something of our own that is no row, such as a picture; nothing may be live."""
+        assert not self._live, "a picture has no place between live rows"
+        self._write(escape)
+
+    def _write(self, text: str) -> None:
+        self.frames += 1
+        self._terminal.write(self._paint.encode(text))
+
+    # ---- moving the cursor, which stands at the end of the last live row
+
+    def _from(self, row: int) -> str:
+        """Go to where the row is to be written."""
+        if not self._live:
+            return ""
+        if row == len(self._live):
+            return "\r\n"
+        return _up(len(self._live) - 1 - row)
+
+    def _written(self, rows: Sequence[Row], start: int) -> str:
+        painted = [f"{self._paint(row)}{_ERASE_LINE}" for row in rows[start:]]
+        return "\r\n".join(painted) + _ERASE_BELOW
+
+    def _begin_again(self, size: tuple[int, int]) -> str:
+        """After a change of size: most terminals have broken rows that are too long by now."""
+        self._size = columns, height = size
+        if not self._live:
+            return ""
+        taken = sum(max(1, -(-cells(row) // columns)) for row in self._live)
+        return _up(min(taken, height) - 1)
+
+
+def _up(rows: int) -> str:
+    return f"\r\x1b[{rows}A" if rows > 0 else "\r"
+
+
+def _common(old: Sequence[Row], new: Sequence[Row]) -> int:
+    """How many rows at the beginning are the same."""
+    same = 0
+    for one, other in zip(old, new, strict=False):
+        if one != other:
+            break
+        same += 1
+    return same

@@ -1,0 +1,266 @@
+"""What the blocks of a view look like: lines with styles, for a terminal or a file.
+
+The same blocks look the same in a transcript and in the live client; a `Look` says what differs:
+how much of a long item is shown, and who interprets the output of a terminal. Nothing is left out
+in silence: where something is folded a line says how much.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias, assert_never
+
+from twofold.term.diff import diff_lines
+from twofold.term.lines import AnyStyle, Drawn, Line, Parts, line
+from twofold.view.blocks import (
+    Block,
+    CompactionBlock,
+    DescribedItem,
+    DiffItem,
+    FooterBlock,
+    Item,
+    Location,
+    MessageBlock,
+    NoticeBlock,
+    PermissionBlock,
+    PlanBlock,
+    SubagentBlock,
+    TerminalItem,
+    TextItem,
+    ToolCallBlock,
+    UnknownBlock,
+)
+
+STATUS_STYLES: Final = {
+    "pending": "dim",
+    "in_progress": "yellow",
+    "paused": "yellow",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "red dim",
+    "cancelling": "red dim",
+    "waiting": "bold magenta",
+}
+NOTICE_STYLES: Final = {"info": "cyan", "warning": "yellow", "error": "red"}
+
+INDENT: Final = "  "
+
+Output: TypeAlias = Callable[[TerminalItem, int | None], Sequence[Line]]
+"""The rows of a terminal, at most so many of them, counted from the end."""
+
+
+def plain_output(item: TerminalItem, limit: int | None) -> list[Line]:
+    """The output of a terminal as text, without colours."""
+    text = item.text.rstrip()
+    if not text:
+        return []
+    rows = text.split("\n")
+    left = len(rows) - limit if limit is not None else 0
+    if limit is not None and left > 0:
+        head = [line(f"… {counted(left, 'line')} before", "dim italic")]
+        return [*head, line("\n".join(rows[-limit:]), "dim", prose=False)]
+    return [line(text, "dim", prose=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How blocks are drawn."""
+
+    fold: int | None = None
+    """How many lines of an item are shown; None: all of them."""
+    output: Output = plain_output
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: `1 line`, `2,000 lines`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def block_lines(block: Block, look: Look) -> Iterator[Drawn]:
+    """The lines of a block."""
+    match block:
+        case MessageBlock():
+            yield from _message(block, look)
+        case ToolCallBlock():
+            yield from tool_call_lines(block, look)
+        case PermissionBlock():
+            yield from permission_lines(block)
+        case PlanBlock():
+            yield from plan_lines(block)
+        case NoticeBlock():
+            style = NOTICE_STYLES.get(block.severity, "cyan")
+            yield line(f"! {block.severity}: {block.title}", style)
+            if block.description:
+                yield line(block.description, "", INDENT)
+        case CompactionBlock():
+            yield line(f"context compaction: {block.status.replace('_', ' ')}", "cyan")
+            if block.error:
+                yield line(block.error, "red", INDENT)
+            yield from _items(block.items, INDENT, "dim", look)
+        case SubagentBlock():
+            state = f" ({block.state})" if block.state else ""
+            yield line(f"subagent: {block.title}{state}", "cyan")
+            if block.description:
+                yield line(block.description, "dim", INDENT)
+        case UnknownBlock():
+            times = f" × {block.count}" if block.count > 1 else ""
+            yield line(f"[unknown update: {block.name}]{times}", "dim")
+        case FooterBlock():
+            yield from _footer(block)
+        case _:
+            assert_never(block)
+
+
+# ---- messages --------------------------------------------------------------------------------
+
+MESSAGE_STYLES: Final = {"user": "bold", "agent": "", "thought": "dim italic", "session": ""}
+MESSAGE_MARGINS: Final = {"user": "> ", "agent": "", "thought": INDENT, "session": INDENT}
+
+
+def _message(block: MessageBlock, look: Look) -> Iterator[Drawn]:
+    if block.role == "session":
+        yield line(f"message from session {block.sender or 'unknown'}:", "cyan")
+    margin, style = MESSAGE_MARGINS[block.role], MESSAGE_STYLES[block.role]
+    yield from _items(block.items, margin, style, look)
+
+
+# ---- tool calls ------------------------------------------------------------------------------
+
+
+def tool_call_lines(block: ToolCallBlock, look: Look) -> Iterator[Drawn]:
+    """A tool call: what it is and how it stands, where it works, what came of it."""
+    yield tool_call_head(block)
+    for location in _unnamed(block):
+        yield line(str(location), "blue", INDENT, prose=False)
+    yield from _items(block.items, INDENT, "", look)
+    for permission in block.permissions:
+        yield from permission_lines(permission, INDENT)
+
+
+def tool_call_head(block: ToolCallBlock) -> Line:
+    """The line that tells a tool call in short."""
+    style = STATUS_STYLES[block.status]
+    told: Parts = ((block.title, "bold"), (f"  ({block.word})", style))
+    if block.kind != "other":
+        facts = f"  ({block.kind.replace('_', ' ')}, {block.word})"
+        told = ((f"{block.icon} ", "dim"), (block.title, "bold"), (facts, style))
+    return Line(told, head=((f"{block.glyph} ", style),))
+
+
+def _unnamed(block: ToolCallBlock) -> Iterator[Location]:
+    """The locations that no diff of the call names itself."""
+    diffs = [item.lines for item in block.items if isinstance(item, DiffItem)]
+    named = {row.text for lines in diffs for row in lines if row.kind == "file"}
+    for location in block.locations:
+        if location.path not in named and f"{location.path} (new file)" not in named:
+            yield location
+
+
+def permission_lines(block: PermissionBlock, margin: str = "") -> Iterator[Drawn]:
+    """A question: what would happen, and what can be answered."""
+    yield from question_lines(block, margin)
+    for option in block.options:
+        kind = option.kind.replace("_", " ")
+        parts: Parts = ((option.name, ""), (f"  ({kind})", "dim"))
+        yield Line(parts, ((margin + INDENT, ""),), head=(("• ", ""),))
+
+
+def question_lines(block: PermissionBlock, margin: str = "") -> Iterator[Drawn]:
+    """What is asked, without the answers."""
+    yield line(f"? {block.title}", "bold magenta", margin)
+    inner = margin + INDENT
+    if block.description:
+        yield line(block.description, "", inner)
+    if block.command is not None:
+        yield from _command(block.command, block.cwd, inner)
+
+
+# ---- beside the entries ----------------------------------------------------------------------
+
+
+def plan_lines(block: PlanBlock) -> Iterator[Drawn]:
+    """A plan with its check marks."""
+    yield line("Plan", "bold")
+    for step in block.steps:
+        mark: Parts = ((f"{step.mark} ", STATUS_STYLES[step.status]),)
+        style = "dim" if step.status in ("completed", "cancelled") else ""
+        yield Line(((step.text, style),), ((INDENT, ""),), head=mark)
+    if block.text:
+        yield line(block.text.rstrip("\n"), "", INDENT)
+
+
+def _footer(block: FooterBlock) -> Iterator[Drawn]:
+    if block.title:
+        yield line(block.title, "bold")
+    yield line(" · ".join(footer_facts(block)), "dim")
+
+
+def footer_facts(block: FooterBlock) -> list[str]:
+    """How the session stands, fact by fact."""
+    facts = [f"{setting.name}: {setting.value}" for setting in block.settings]
+    if block.usage:
+        facts.append(block.usage)
+    facts.append(block.state)
+    if block.cancelling:
+        facts.append("cancelling")
+    return facts
+
+
+# ---- what stands in them ---------------------------------------------------------------------
+
+
+def _items(items: Iterable[Item], margin: str, style: AnyStyle, look: Look) -> Iterator[Drawn]:
+    for item in items:
+        match item:
+            case TextItem():
+                yield from _text(item.text.strip("\n"), margin, style, look.fold)
+            case DescribedItem():
+                yield line(item.text, f"{style} cyan", margin)
+            case DiffItem():
+                yield from behind(diff_lines(item, fold=look.fold), margin)
+            case TerminalItem():
+                yield from _terminal(item, margin, look)
+            case _:
+                assert_never(item)
+
+
+def _text(text: str, margin: str, style: AnyStyle, fold: int | None) -> Iterator[Line]:
+    if not text:
+        return
+    rows = text.split("\n") if fold is not None else []
+    if fold is None or len(rows) <= fold:
+        yield line(text, style, margin)
+        return
+    yield line("\n".join(rows[:fold]), style, margin)
+    yield line(f"… {counted(len(rows) - fold, 'more line')}", "dim italic", margin)
+
+
+def _terminal(item: TerminalItem, margin: str, look: Look) -> Iterator[Drawn]:
+    if item.command:
+        yield from _command(item.command, item.cwd, margin)
+    yield from behind(look.output(item, look.fold), margin + INDENT)
+    if not item.received:
+        yield line("output not received", "dim italic", margin)
+    if item.exit:
+        yield line(item.exit, "green" if item.succeeded else "red", margin)
+
+
+def _command(command: str, cwd: str | None, margin: str) -> Iterator[Line]:
+    yield line(f"$ {command}", "bold", margin, prose=False)
+    if cwd:
+        yield line(f"in {cwd}", "dim", margin)
+
+
+@dataclass(frozen=True, slots=True)
+class _Behind:
+    drawn: Drawn
+    margin: str
+
+    def rows(self, width: int | None) -> list[Parts]:
+        room = None if width is None else max(1, width - len(self.margin))
+        return [((self.margin, ""), *row) if row else row for row in self.drawn.rows(room)]
+
+
+def behind(lines: Iterable[Drawn], margin: str) -> Iterator[Drawn]:
+    """The same lines behind a margin."""
+    for each in lines:
+        yield _Behind(each, margin) if margin else each

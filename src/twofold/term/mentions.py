@@ -1,0 +1,134 @@
+"""Files that a person mentions in a message: `look at @src/a.py, please`.
+
+The text keeps every word that was typed, the mention included, and the file follows right behind
+it: so the message reads the same to the person, in the transcript and to the agent, also where
+the file travels only as a link. A mention is one only if there is such a file or directory;
+`@someone` and `me@example.org` stay text. What was pasted is not typed: an `@` in it takes no
+file along. Nothing here opens a file.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from twofold.runtime.client.prompting import Part
+
+# An `@` inside a word belongs to an address, and one behind a slash or a dot to a path.
+BEFORE: Final = r"(?<![\w.+\-%/@\\])@"
+# No system takes a path of more than 4096 bytes.
+_MENTION: Final = re.compile(
+    BEFORE + r'(?:"(?P<quoted>(?:[^"\\\n]|\\.){0,4096})"?|(?P<plain>[^\s"]{1,4096}))'
+)
+_BLANK: Final = re.compile(r"\s")
+_ESCAPED: Final = re.compile(r"\\(.)")
+_NEEDS_QUOTES: Final = re.compile(r"""[\s"'`,;:!?()\[\]{}<>*…]|\.$""")
+# Where a path may end though the word goes on: `@a.py:12`, `@a.py's`, `(@a.py)`.
+_MARKS: Final = re.compile(r"[,;:!?()\[\]{}<>'`*…]")
+_NO_NAME: Final = re.compile(r"\.*|/*|~")
+_MOST_MARKS: Final = 8
+
+
+def parts_of(text: str, cwd: Path, pasted: Iterable[str] = ()) -> list[Part]:
+    """The text with each mentioned file behind its mention; a file comes once.
+
+    The texts among the parts, joined, are the text. `pasted` are stretches of it in which an `@`
+    is not a mention.
+    """
+    parts: list[Part] = []
+    start = 0
+    mentions = list(_mentions(text, cwd, _stretches(text, pasted)))
+    for number, mention in enumerate(mentions, 1):
+        if mention.path in parts:
+            continue
+        # the rest of its word stays with it: `@a.py:12`, `@a.py,`
+        following = mentions[number].start if number < len(mentions) else len(text)
+        blank = _BLANK.search(text, mention.end, following)
+        end = blank.start() if blank else following
+        parts += (text[start:end], mention.path)
+        start = end
+    rest = text[start:]
+    if rest.strip() or not parts:
+        return [*parts, rest] if rest else parts
+    # some agents refuse a text of nothing but blanks
+    return [*parts[:-2], f"{parts[-2]}{rest}", parts[-1]]
+
+
+def written(path: str, *, closed: bool = True) -> str:
+    """A path as it stands behind the `@`: in quotes if it has blanks or marks in it."""
+    if not _NEEDS_QUOTES.search(path):
+        return path
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"' if closed else f'"{escaped}'
+
+
+def unquoted(words: str) -> str:
+    """The path in what stands between the quotes."""
+    return _ESCAPED.sub(r"\1", words)
+
+
+def located(path: str, cwd: Path) -> Path:
+    """Where a path is that was written in the directory; `~/` is at home."""
+    return cwd / (os.path.expanduser(path) if path.startswith("~/") else path)
+
+
+class _Mention(NamedTuple):
+    """Where a mention stands, and what file it means."""
+
+    start: int
+    end: int
+    path: Path
+
+
+def _mentions(text: str, cwd: Path, closed: list[range]) -> Iterator[_Mention]:
+    at = 0
+    while found := _MENTION.search(text, at):
+        start, at = found.start(), found.start() + 1
+        stretch = next((stretch for stretch in closed if start in stretch), None)
+        if stretch is not None:
+            at = stretch.stop
+        elif mention := _mention(found, cwd):
+            at = mention.end
+            yield mention
+
+
+def _mention(found: re.Match[str], cwd: Path) -> _Mention | None:
+    start = found.start()
+    if found["plain"] is None:
+        path = unquoted(found["quoted"])
+        if path and _is_there(path, cwd):
+            return _Mention(start, found.end(), located(path, cwd))
+        return None
+    for path in _candidates(found["plain"]):
+        if not _NO_NAME.fullmatch(path) and _is_there(path, cwd):
+            return _Mention(start, start + 1 + len(path), located(path, cwd))
+    return None
+
+
+def _candidates(word: str) -> Iterator[str]:
+    """What of a word may be the path: all of it first, then less and less of its end."""
+    marks = [mark.start() for mark in islice(_MARKS.finditer(word), _MOST_MARKS)]
+    for end in [len(word), *reversed(marks)]:
+        yield word[:end]
+        if (shorter := word[:end].rstrip(".")) != word[:end]:  # of a sentence
+            yield shorter
+
+
+def _is_there(path: str, cwd: Path) -> bool:
+    try:
+        return os.path.exists(located(path, cwd))
+    except (OSError, ValueError, RuntimeError):
+        return False  # no system has a file of such a name
+
+
+def _stretches(text: str, pasted: Iterable[str]) -> list[range]:
+    """Where the pasted texts stand; their blank ends may have been cut off since."""
+    stretches = []
+    for paste in {each.strip() for each in pasted} - {""}:
+        at = text.find(paste)
+        while at >= 0:
+            stretches.append(range(at, at + len(paste)))
+            at = text.find(paste, at + len(paste))
+    return stretches

@@ -1,0 +1,316 @@
+"""What a person orders the client to do: `/mode plan`, `/config model`, `/quit`.
+
+An order stands alone on its line and begins with its slash. Every other `/word` is a command of
+the agent and goes to it as it is; where the agent has a command that is called like an order,
+the order wins, and `//mode` sends the agent its `/mode`. Nothing here carries an order out: it
+says what was ordered and which of the agent's values was meant, or raises with what there is.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple, TypeAlias
+
+from twofold.errors import LocalError
+from twofold.session import Session
+from twofold.text.safe import one_line
+from twofold.wire import v2
+from twofold.wire.shared import SessionConfigSelectOption
+
+LONGEST: Final = 120
+"""A name that an agent gave is shown up to this length."""
+MOST_NAMED: Final = 20
+"""A sentence that says what there is names no more than these."""
+MOST_OFFERED: Final = 1000
+"""Of the commands, options and values of an agent only so many are looked at, each time."""
+
+Option: TypeAlias = v2.SessionConfigSelect | v2.SessionConfigBoolean
+"""A config option of a kind that we know."""
+
+
+class KnownOrder(NamedTuple):
+    """An order that there is: how it is called, what may follow, what it does."""
+
+    name: str
+    arguments: str
+    summary: str
+
+
+ORDERS: Final = {
+    order.name: order
+    for order in (
+        KnownOrder("help", "", "what can be typed here"),
+        KnownOrder("mode", "[NAME]", "show the modes of the agent, or choose one"),
+        KnownOrder("config", "[ID [VALUE]]", "show the settings of the agent, or change one"),
+        KnownOrder("plan", "", "show the plan"),
+        KnownOrder("usage", "", "show how many tokens were used, and what they cost"),
+        KnownOrder("expand", "", "print in full what was folded"),
+        KnownOrder("thoughts", "", "fold or unfold the thoughts of the agent"),
+        KnownOrder("quit", "", "leave"),
+    )
+}
+
+
+class Order(NamedTuple):
+    """An order as it was given; `argument` is everything behind its name."""
+
+    name: str
+    argument: str = ""
+
+
+class Choice(NamedTuple):
+    """A config option and the value for it; None: it is only to be shown."""
+
+    config_id: str
+    value: str | bool | None
+
+
+class AgentCommand(NamedTuple):
+    """A command of the agent: its name as it says it, the rest safe to show."""
+
+    name: str
+    hint: str
+    description: str
+
+
+# ---- what goes wrong ---------------------------------------------------------------------------
+
+
+class TakesNothing(LocalError):
+    """An order that has no arguments was given some."""
+
+    def __init__(self, name: str, argument: str, *, has_agent: bool) -> None:
+        other = f"The agent's own /{name} takes" if has_agent else "To send it to the agent takes"
+        super().__init__(
+            f"/{name} takes no argument. {other} two slashes: //{name} {said(argument)}"
+        )
+        self.name = name
+        self.argument = argument
+
+
+class NoModes(LocalError):
+    """The agent has no modes in this session."""
+
+    def __init__(self) -> None:
+        super().__init__("The agent has no modes in this session.")
+
+
+class UnknownOption(LocalError):
+    """There is no config option of that id or name."""
+
+    def __init__(self, word: str, known: Iterable[str]) -> None:
+        self.word = word
+        self.known = tuple(known)
+        there = f"There are {_listed(self.known)}." if self.known else "The agent has no settings."
+        super().__init__(f"There is no setting {said(word)!r}. {there}")
+
+
+class UnknownValue(LocalError):
+    """A config option has no value of that name."""
+
+    def __init__(self, option: str, word: str, known: Iterable[str]) -> None:
+        self.option = option
+        self.word = word
+        self.known = tuple(known)
+        there = f"there are {_listed(self.known)}" if self.known else "it offers none"
+        name = said(option) or "The setting"
+        super().__init__(f"{name} has no value {said(word)!r}; {there}.")
+
+
+class AmbiguousName(LocalError):
+    """More than one thing goes by that name; their ids tell them apart."""
+
+    def __init__(self, word: str, known: Iterable[str]) -> None:
+        self.word = word
+        self.known = tuple(known)
+        super().__init__(f"{said(word)!r} may be {_listed(self.known, 'or')}: say which.")
+
+
+# ---- reading -----------------------------------------------------------------------------------
+
+
+def read_order(text: str, session: Session) -> Order | None:
+    """The order that a person gave, None if the text is for the agent.
+
+    Raises `TakesNothing` for an order with an argument it does not take.
+    """
+    name, argument = _words(text)
+    if name not in ORDERS:
+        return None
+    if argument and not ORDERS[name].arguments:
+        raise TakesNothing(name, argument, has_agent=name in _command_names(session))
+    return Order(name, argument)
+
+
+def text_to_send(text: str, session: Session) -> str:
+    """The text for the agent: `//mode` asks for a command of the agent that is called `/mode`."""
+    if text.startswith("//"):
+        name = text[2:].split(maxsplit=1)[:1]
+        known = {*ORDERS, *_command_names(session)}
+        if name and text[2:].startswith(name[0]) and name[0] in known:
+            return text[1:]
+    return text
+
+
+def _words(text: str) -> tuple[str, str]:
+    text = text.rstrip()
+    if not text.startswith("/") or "\n" in text:
+        return "", ""
+    name, _, argument = text[1:].replace("\t", " ").partition(" ")
+    return name, argument.strip()
+
+
+# ---- what the agent has ------------------------------------------------------------------------
+
+
+def agent_commands(session: Session) -> list[AgentCommand]:
+    """The commands of the agent that can be typed, in its order."""
+    return [
+        AgentCommand(command.name, _hint(command), said(command.description, 10 * LONGEST))
+        for command in session.commands[:MOST_OFFERED]
+        if isinstance(command, v2.Command | v2.AugustCommand) and typable(command.name)
+    ]
+
+
+def _command_names(session: Session) -> list[str]:
+    return [command.name for command in agent_commands(session)]
+
+
+def _hint(command: v2.Command | v2.AugustCommand) -> str:
+    return said(command.input.hint) if isinstance(command.input, v2.TextCommandInput) else ""
+
+
+def config_options(session: Session) -> list[Option]:
+    """The config options of kinds that we know."""
+    options = session.config_options[:MOST_OFFERED]
+    return [option for option in options if isinstance(option, v2.SessionConfigCommon)]
+
+
+def mode_option(session: Session) -> v2.SessionConfigSelect | None:
+    """The config option that holds the modes."""
+    for option in session.config_options:
+        if isinstance(option, v2.SessionConfigSelect) and option.category == "mode":
+            return option
+    return None
+
+
+def choices(option: v2.SessionConfigSelect) -> Iterator[tuple[str, SessionConfigSelectOption]]:
+    """The values of an option, each with the name of its group, which may be empty."""
+    return islice(_choices(option), MOST_OFFERED)
+
+
+def _choices(option: v2.SessionConfigSelect) -> Iterator[tuple[str, SessionConfigSelectOption]]:
+    for entry in option.options:
+        if isinstance(entry, v2.SessionConfigSelectGroup):
+            group = said(entry.name) or said(entry.group_id)
+            yield from ((group, choice) for choice in entry.options)
+        else:
+            yield "", entry
+
+
+def said(text: str, longest: int = LONGEST) -> str:
+    """Words of an agent on one line, safe to show and not without end."""
+    line = one_line(text[: 4 * longest])
+    return f"{line[: longest - 1]}…" if len(line) > longest else line
+
+
+def typable(word: str) -> bool:
+    """Whether what is seen of a word is all of it, so that a person can type it."""
+    return word != "" and len(word) <= LONGEST and one_line(word) == word
+
+
+# ---- what was meant ----------------------------------------------------------------------------
+
+
+def read_mode(argument: str, session: Session) -> str:
+    """The value of the mode that goes by this value or name."""
+    option = mode_option(session)
+    if option is None:
+        raise NoModes
+    return _value(argument, option)
+
+
+def read_choice(argument: str, session: Session) -> Choice:
+    """What `/config ID [VALUE]` means; ids, names and values are found whatever their case."""
+    option, word = _option(argument.strip(), config_options(session))
+    if not word:
+        return Choice(option.config_id, None)
+    if isinstance(option, v2.SessionConfigBoolean):
+        return Choice(option.config_id, _switch(word, option))
+    return Choice(option.config_id, _value(word, option))
+
+
+def _option(argument: str, options: Sequence[Option]) -> tuple[Option, str]:
+    """The option that the argument begins with, and the rest; an id may have blanks in it."""
+    names = [_Name(option.config_id, option.name) for option in options]
+    words = argument[: 4 * LONGEST].split(" ")
+    for count in range(min(len(words), _MOST_WORDS), 0, -1):
+        word = " ".join(words[:count])
+        if found := _meant(word, names):
+            ids = list(dict.fromkeys(options[number].config_id for number in found))
+            if len(ids) > 1:
+                raise AmbiguousName(word, ids)
+            return options[found[0]], argument[len(word) :].strip()
+    raise UnknownOption(words[0], [option.config_id for option in options])
+
+
+def _value(word: str, option: v2.SessionConfigSelect) -> str:
+    offered = [choice for _, choice in choices(option)]
+    found = _meant(word, [_Name(choice.value, choice.name) for choice in offered])
+    values = list(dict.fromkeys(offered[number].value for number in found))
+    if len(values) > 1:
+        raise AmbiguousName(word, values)
+    if not values:
+        raise UnknownValue(option.name, word, [_called(choice) for choice in offered])
+    return values[0]
+
+
+_SWITCHES: Final = {
+    **dict.fromkeys(("on", "true", "yes"), True),
+    **dict.fromkeys(("off", "false", "no"), False),
+}
+
+
+def _switch(word: str, option: v2.SessionConfigBoolean) -> bool:
+    value = _SWITCHES.get(word.casefold())
+    if value is None:
+        raise UnknownValue(option.name, word, ("on", "off"))
+    return value
+
+
+_MOST_WORDS: Final = 16
+
+
+class _Name:
+    """An id and a name as they are compared."""
+
+    __slots__ = ("id", "said_id", "said_name")
+
+    def __init__(self, id_: str, name: str) -> None:
+        self.id = id_
+        self.said_id = said(id_).casefold()
+        self.said_name = said(name).casefold()
+
+
+def _meant(word: str, names: Sequence[_Name]) -> list[int]:
+    """Which of these go by the word: by the very id, else by id, else by name."""
+    folded = one_line(word).casefold()
+    for way in (
+        [name.id == word for name in names],
+        [name.said_id == folded for name in names],
+        [name.said_name == folded for name in names],
+    ):
+        if any(way):
+            return [number for number, fits in enumerate(way) if fits]
+    return []
+
+
+def _called(choice: SessionConfigSelectOption) -> str:
+    value, name = said(choice.value), said(choice.name)
+    return value if name.casefold() in ("", value.casefold()) else f"{value} ({name})"
+
+
+def _listed(names: Sequence[str], word: str = "and") -> str:
+    shown = [said(name) or "''" for name in names[:MOST_NAMED]]
+    if len(names) > MOST_NAMED:
+        return f"{', '.join(shown)} and {len(names) - MOST_NAMED:,} more"
+    return f" {word} ".join([*([", ".join(shown[:-1])] if shown[1:] else []), shown[-1]])

@@ -1,0 +1,66 @@
+"""Rows as the bytes that a terminal understands: colours as far as it has them, its own encoding.
+
+Text is put between the escape sequences as it is, so it has to be safe before it gets here.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+from rich.color import ColorSystem
+from rich.style import Style
+
+from twofold.term.lines import AnyStyle, Row
+
+SYSTEMS: Final = {
+    "standard": ColorSystem.STANDARD,
+    "256": ColorSystem.EIGHT_BIT,
+    "truecolor": ColorSystem.TRUECOLOR,
+}
+
+# Signs of ours for encodings that do not have them: each as wide as what it stands for.
+_ASCII: Final = str.maketrans(
+    "✓✗○◐◑⊘…·≡✎⌫→⌕∴↓⇄•│─⋯×┃━“”’‘–—\u00a0",
+    "vxo~=0~-=ed>s:fm*|-~x|-\"\"''-- ",
+)
+
+
+@lru_cache(maxsize=1024)
+def _style(name: str) -> Style:
+    return Style.parse(name)
+
+
+class Paint:
+    """`paint(row)`: a row as text with escape sequences, in one encoding."""
+
+    def __init__(self, system: str | None, encoding: str, *, color: bool = True) -> None:
+        """`system`: what the terminal can show (`standard`, `256`, `truecolor`; None: nothing)."""
+        self._system = SYSTEMS.get(system or "")
+        self._color = color
+        self.encoding = encoding
+        self._utf = encoding.lower().replace("_", "-").startswith("utf")
+
+    def __call__(self, row: Row) -> str:
+        """The row, ready to be written."""
+        return "".join([self._painted(text, style) for text, style in row if text])
+
+    def encode(self, text: str) -> bytes:
+        """The text in the terminal's encoding; what it does not know becomes a question mark."""
+        if self._utf:
+            return text.encode(errors="replace")
+        return self._signs(text).encode(self.encoding, "replace")
+
+    def _painted(self, text: str, style: AnyStyle) -> str:
+        if not style or self._system is None:
+            return text
+        found = _style(style) if isinstance(style, str) else style
+        if not self._color:
+            found = found.without_color
+        return found.render(text, color_system=self._system) if found else text
+
+    def _signs(self, text: str) -> str:
+        """Our own signs as letters, where the encoding lacks them."""
+        try:
+            text.encode(self.encoding)
+        except UnicodeEncodeError:
+            return text.translate(_ASCII)
+        return text

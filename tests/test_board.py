@@ -1,0 +1,310 @@
+"""What is live and what goes to the scrollback, drawn on a terminal in memory."""
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.screens import MemoryTerminal, memory_display
+from tests.strategies import v2_struct_streams
+from twofold.session import Session
+from twofold.session.reduce import NotBase64
+from twofold.term.board import FOLD, Board
+from twofold.term.display import Display
+from twofold.term.lines import line
+from twofold.view.follow import Key
+from twofold.wire import v2
+from twofold.wire.content import ImageContent, TextContent
+
+
+class Scene:
+    """A session, its board and a terminal: `scene.play(update, …)` draws after every update."""
+
+    def __init__(self, columns: int = 60, rows: int = 12) -> None:
+        self.session = Session("s")
+        self.notes: dict[Key, list[str]] = {}
+        self.board = Board(self.session, lambda key: self.notes.get(key, ()))
+        self.display: Display
+        self.terminal: MemoryTerminal
+        self.display, self.terminal = memory_display(columns, rows)
+
+    def play(self, *updates: v2.SessionUpdate, draw: bool = True) -> "Scene":
+        for update in updates:
+            self.board.take(self.session.apply(update))
+            if draw:
+                self.draw()
+        return self
+
+    def draw(self) -> None:
+        pinned = [(), (("status", ""),)]
+        frame = self.board.frame(self.display.width, self.display.height, pinned)
+        self.display.show(frame.settled, frame.live)
+
+    def end(self) -> list[str]:
+        """The turn ends: what is in the terminal."""
+        self.display.show(self.board.settle(self.display.width).settled, [])
+        self.display.leave()
+        return self.terminal.all
+
+
+def said(text: str, message_id: str = "m") -> v2.AgentMessageChunk:
+    return v2.AgentMessageChunk(message_id, TextContent(text))
+
+
+def call(identity: str, status: str = "in_progress", **fields: object) -> v2.ToolCallUpdate:
+    return v2.ToolCallUpdate(identity, title=f"Call {identity}", status=status, **fields)  # type: ignore[arg-type]
+
+
+def blocks(rows: Iterable[str]) -> list[list[str]]:
+    """The rows between blank ones."""
+    made: list[list[str]] = [[]]
+    for row in rows:
+        if row:
+            made[-1].append(row)
+        elif made[-1]:
+            made.append([])
+    return [block for block in made if block]
+
+
+# ---- in place ----------------------------------------------------------------------------------
+
+
+def test_a_call_changes_in_place_while_it_is_on_the_screen() -> None:
+    scene = Scene().play(call("a", "pending"), call("a"), call("a", "completed"))
+    assert [row for row in scene.terminal.all if "Call a" in row] == ["✓ Call a  (completed)"]
+
+
+def test_calls_that_run_at_once_and_messages_that_interleave_all_change_in_place() -> None:
+    scene = Scene(rows=20).play(
+        call("a"),
+        said("one ", "m"),
+        call("b"),
+        said("two ", "n"),
+        said("goes on", "m"),
+        call("a", "completed"),
+        said("ends", "n"),
+        call("b", "failed"),
+    )
+    assert blocks(scene.end()) == [
+        ["✓ Call a  (completed)"],
+        ["one goes on"],
+        ["✗ Call b  (failed)"],
+        ["two ends"],
+    ]
+
+
+def test_a_whole_message_that_says_what_was_said_changes_nothing() -> None:
+    scene = Scene().play(said("one "), said("two"))
+    before = scene.terminal.writes
+    scene.play(v2.AgentMessage("m", content=[TextContent("one two")]))
+    assert scene.terminal.writes == before
+    scene.play(v2.AgentMessage("m", content=[TextContent("one two three")]))
+    assert scene.end() == ["one two three"]
+
+
+def test_a_message_that_is_replaced_on_the_screen_is_replaced() -> None:
+    scene = Scene().play(said("wrong"), v2.AgentMessage("m", content=[TextContent("right")]))
+    assert scene.end() == ["right"]
+
+
+# ---- to the scrollback ---------------------------------------------------------------------------
+
+
+def test_a_long_message_goes_to_the_scrollback_as_it_grows_and_is_there_once() -> None:
+    lines = [f"line {number}" for number in range(100)]
+    scene = Scene().play(*(said(f"{text}\n\n") for text in lines))
+    assert scene.terminal.screen[-1] == "status"
+    assert [row for row in scene.end() if row] == lines
+
+
+def test_an_open_call_floats_at_the_bottom_while_a_message_scrolls_by() -> None:
+    scene = Scene().play(call("a"), *(said(f"line {number}\n\n") for number in range(40)))
+    assert "◐ Call a  (in progress)" in scene.terminal.screen
+    scene.play(call("a", "completed"))
+    rows = scene.end()
+    assert [row for row in rows if "Call a" in row] == ["✓ Call a  (completed)"]
+    assert [row for row in rows if row.startswith("line")] == [f"line {n}" for n in range(40)]
+
+
+def test_of_many_open_calls_the_last_are_shown_and_the_others_counted() -> None:
+    scene = Scene(rows=16).play(*(call(str(number)) for number in range(50)))
+    shown = "\n".join(scene.terminal.screen)
+    assert "more open tool calls" in shown
+    assert scene.terminal.screen[-1] == "status"
+    scene.play(*(call(str(number), "completed") for number in range(50)))
+    done = [row for row in scene.end() if row]
+    assert sorted(done) == sorted(f"✓ Call {number}  (completed)" for number in range(50))
+
+
+def test_what_is_said_after_a_message_went_to_the_scrollback_is_shown_below() -> None:
+    scene = Scene().play(said("The first.", "m"))
+    scene.end()
+    scene.play(said(" And more.", "m"))
+    assert blocks(scene.end()) == [["The first."], ["⋯ continued", "And more."]]
+
+
+def test_another_message_instead_of_one_in_the_scrollback_is_shown_below() -> None:
+    scene = Scene().play(said("wrong", "m"))
+    scene.end()
+    scene.play(v2.AgentMessage("m", content=[TextContent("right")]))
+    assert blocks(scene.end()) == [["wrong"], ["⋯ said again", "right"]]
+
+
+def test_a_call_that_changes_in_the_scrollback_is_shown_again_without_its_diff() -> None:
+    diff = v2.JuneDiff("/a", "new\n", old_text="old\n")
+    scene = Scene(rows=30).play(call("a", content=[diff]))
+    scene.end()
+    scene.play(call("a", "completed"))
+    text = "\n".join(scene.end())
+    assert "✓ Call a  (completed)" in text
+    assert text.count("+new") == 1
+
+
+# ---- folding -------------------------------------------------------------------------------------
+
+
+def test_a_long_item_is_folded_and_can_be_expanded() -> None:
+    text = "\n".join(f"line {number}" for number in range(50))
+    content = [v2.Content(TextContent(text))]
+    scene = Scene(rows=40).play(call("a", "completed", content=content))
+    rows = scene.end()
+    assert f"  … {50 - FOLD} more lines" in rows
+    expanded = scene.board.expanded(scene.display.width)
+    assert "  line 49" in ["".join(part for part, _ in row) for row in expanded]
+
+
+def test_a_thought_shows_its_end_while_it_is_thought_and_its_beginning_when_it_is_folded() -> None:
+    words = " ".join(f"thought{number:02}" for number in range(60))
+    scene = Scene().play(v2.AgentThoughtChunk("t", TextContent(words)))
+    shown = " ".join(scene.terminal.screen)
+    assert "thought59" in shown
+    assert "thought00" not in shown
+    shown = " ".join(scene.end())
+    assert "thought00" in shown
+    assert "more rows" in shown
+    scene.board.fold_thoughts = False
+    scene.play(v2.AgentThoughtChunk("u", TextContent(words)))
+    assert "thought59" in " ".join(scene.end())
+
+
+# ---- the person ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("echo", ["Do it\nnow", "Do  it now ", "Do it"])
+def test_what_the_client_has_shown_is_not_shown_again_when_it_comes_back(echo: str) -> None:
+    scene = Scene()
+    scene.board.begin("Do it\nnow")
+    scene.play(v2.UserMessage("u", content=[TextContent(echo)]), said("Done."))
+    assert blocks(scene.end()) == [["Done."]]
+
+
+def test_what_someone_else_said_is_shown() -> None:
+    scene = Scene()
+    scene.board.begin("Do it")
+    scene.play(v2.UserMessageChunk("u", TextContent("Not me")), said("Done."))
+    assert blocks(scene.end()) == [["> Not me"], ["Done."]]
+
+
+# ---- cancelling ----------------------------------------------------------------------------------
+
+
+def test_open_calls_and_late_words_are_shown_as_cancelled() -> None:
+    scene = Scene(rows=20).play(v2.StateUpdate("running"), call("a"), said("before"))
+    scene.session.cancel()
+    scene.board.cancelled()
+    scene.play(said("after"))
+    assert "⊘ Call a  (cancelling)" in scene.terminal.screen
+    rows = scene.end()
+    assert "⊘ Call a  (cancelled)" in rows
+    assert rows[rows.index("before") : rows.index("after") + 1] == [
+        "before",
+        "⊘ after the cancel:",
+        "after",
+    ]
+
+
+# ---- questions -----------------------------------------------------------------------------------
+
+
+def test_a_call_that_someone_is_asked_about_is_shown_in_full_before() -> None:
+    new = "".join(f"line {number}\n" for number in range(60))
+    scene = Scene().play(call("a", "pending", content=[v2.JuneDiff("/new", new)]))
+    request = v2.RequestPermissionRequest(
+        "s", "Write?", [], subject=v2.ToolCallPermissionSubject(v2.ToolCallPatch("a"))
+    )
+    scene.board.take(scene.session.ask(1, request))
+    scene.board.ask(Key("entry", 0), scene.display.width, room=5)
+    scene.draw()
+    rows = scene.terminal.all
+    assert [row for row in rows if row.startswith("  +line")] == [
+        f"  +line {number}" for number in range(60)
+    ]
+
+
+def test_what_was_decided_stands_with_the_call() -> None:
+    scene = Scene()
+    scene.notes[Key("entry", 0)] = ["allowed by --allow read"]
+    assert scene.play(call("a", "completed")).end() == [
+        "✓ Call a  (completed)",
+        "  allowed by --allow read",
+    ]
+
+
+# ---- everything else -----------------------------------------------------------------------------
+
+
+def test_the_plan_stays_at_the_bottom_and_goes_to_the_scrollback_once() -> None:
+    def plan(*statuses: str) -> v2.PlanUpdate:
+        entries = [v2.PlanEntry(f"step {n}", "high", status) for n, status in enumerate(statuses)]
+        return v2.PlanUpdate(v2.PlanItems("p", entries))
+
+    scene = Scene(rows=20).play(plan("in_progress", "pending"), said("hello"))
+    assert scene.terminal.screen[-5:-2] == ["Plan", "  ◐ step 0", "  ○ step 1"]
+    scene.play(plan("completed", "completed"))
+    assert blocks(scene.end())[-1] == ["Plan", "  ✓ step 0", "  ✓ step 1"]
+    assert "\n".join(scene.terminal.all).count("Plan") == 1
+
+
+def test_a_remark_stands_where_it_was_made() -> None:
+    scene = Scene().play(said("one", "m"))
+    scene.board.remark([line("Something happened.")])
+    assert blocks(scene.play(said("two", "n")).end()) == [
+        ["one"],
+        ["Something happened."],
+        ["two"],
+    ]
+
+
+def test_pictures_are_handed_on_when_their_words_are_in_the_scrollback() -> None:
+    picture = ImageContent("aGVsbG8=", "image/png")
+    scene = Scene().play(v2.AgentMessageChunk("m", picture))
+    assert scene.board.pictures == []
+    assert scene.end() == ["[image image/png, 5 bytes]"]
+    assert scene.board.pictures == [picture]
+
+
+def test_between_turns_only_what_is_done_is_printed() -> None:
+    scene = Scene()
+    scene.play(call("a"), said("hello"), draw=False)
+    quiet = scene.board.quiet(50)
+    assert ["".join(text for text, _ in row) for row in quiet.settled] == ["hello"]
+    scene.play(call("a", "completed"), draw=False)
+    assert len(scene.board.quiet(50).settled) == 2
+
+
+@given(v2_struct_streams(max_size=25), st.integers(10, 70), st.integers(3, 20))
+def test_whatever_comes_is_drawn_inside_the_screen_and_each_message_is_there_in_the_end(
+    updates: list[v2.SessionUpdate], columns: int, height: int
+) -> None:
+    scene = Scene(columns, height)
+    for update in updates:
+        try:
+            scene.play(update)
+        except NotBase64:
+            continue
+        assert scene.terminal.screen[-1] == "status"
+    rows = scene.end()
+    assert scene.board.empty
+    assert all(len(row) <= columns for row in rows)
+    assert "\x1b]" not in scene.terminal.written.decode()

@@ -1,0 +1,378 @@
+"""Orders of our own: what is one, what was meant by it, and what it prints."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twofold.errors import LocalError
+from twofold.session import Session
+from twofold.term.lines import Line, all_rows, plain
+from twofold.term.order_lines import (
+    MOST_LISTED,
+    config_lines,
+    help_lines,
+    mode_lines,
+    usage_lines,
+)
+from twofold.term.orders import (
+    MOST_OFFERED,
+    ORDERS,
+    AmbiguousName,
+    Choice,
+    NoModes,
+    Order,
+    TakesNothing,
+    UnknownOption,
+    UnknownValue,
+    agent_commands,
+    read_choice,
+    read_mode,
+    read_order,
+    text_to_send,
+)
+from twofold.wire import v2
+from twofold.wire.base import Extras
+from twofold.wire.shared import Cost, SessionConfigSelectOption, UsageUpdate
+
+EMPTY = Session("s")
+
+
+def ungrouped(value: str, name: str, description: str = "") -> v2.SessionConfigUngrouped:
+    return v2.SessionConfigUngrouped(value, name, description or None)
+
+
+MODES = v2.SessionConfigSelect(
+    config_id="session-mode",
+    name="Mode",
+    category="mode",
+    current_value="ask",
+    options=[ungrouped("ask", "Ask first", "asks before it edits"), ungrouped("code", "Code")],
+)
+MODEL = v2.SessionConfigSelect(
+    config_id="model",
+    name="The Model",
+    description="who answers",
+    current_value="big-1",
+    options=[
+        v2.SessionConfigSelectGroup("g1", "Large", [SessionConfigSelectOption("big-1", "Big One")]),
+        v2.SessionConfigSelectGroup(
+            "g2",
+            "Small",
+            [SessionConfigSelectOption("s-1", "Small"), SessionConfigSelectOption("s-2", "small")],
+        ),
+    ],
+)
+WEB = v2.SessionConfigBoolean(
+    config_id="web search", name="Web", description="may look things up", current_value=False
+)
+OTHER = v2.UnknownSessionConfig(raw=Extras({"type": "slider"}))
+
+
+def session(*options: v2.SessionConfigOption, commands: tuple[str, ...] = ()) -> Session:
+    made = Session("s")
+    made.apply(v2.ConfigOptionUpdate(list(options)))
+    told = [v2.Command(name, f"does {name}") for name in commands]
+    made.apply(v2.AvailableCommandsUpdate([*told, v2.UnknownCommand(raw=Extras({"type": "x"}))]))
+    return made
+
+
+SET = session(MODES, MODEL, WEB, OTHER)
+
+
+def shown(lines: list[Line], width: int | None = None) -> list[str]:
+    return [plain(row) for row in all_rows(lines, width)]
+
+
+# ---- reading ---------------------------------------------------------------------------------
+
+READ: dict[str, tuple[str, Order | None]] = {
+    "an order": ("/help", Order("help")),
+    "an order with blanks behind it": ("/quit  \n", Order("quit")),
+    "an argument": ("/mode plan", Order("mode", "plan")),
+    "blanks around an argument": ("/mode \t plan  ", Order("mode", "plan")),
+    "two arguments": ("/config model Big One", Order("config", "model Big One")),
+    "text": ("hello", None),
+    "nothing": ("", None),
+    "a slash": ("/", None),
+    "a command of the agent": ("/web cats", None),
+    "a longer word": ("/helpme", None),
+    "another case": ("/HELP", None),
+    "a path": ("/usr/bin is full", None),
+    "two slashes": ("//mode plan", None),
+    "not at the beginning": (" /help", None),
+    "several lines": ("/mode\nplan", None),
+}
+
+
+@pytest.mark.parametrize(("text", "order"), READ.values(), ids=list(READ))
+def test_an_order_is_one_of_ours_alone_on_its_line(text: str, order: Order | None) -> None:
+    assert read_order(text, EMPTY) == order
+
+
+@pytest.mark.parametrize("name", [name for name, order in ORDERS.items() if not order.arguments])
+def test_an_order_that_takes_nothing_refuses_an_argument(name: str) -> None:
+    with pytest.raises(TakesNothing, match=f"To send it to the agent .*//{name} the thing$"):
+        read_order(f"/{name} the thing", EMPTY)
+    with pytest.raises(TakesNothing, match=f"The agent's own /{name} takes two slashes"):
+        read_order(f"/{name} the thing", session(commands=(name,)))
+
+
+SENT = {
+    "text": ("hello", "hello"),
+    "a command of the agent": ("/web cats", "/web cats"),
+    "called like ours": ("//mode plan", "/mode plan"),
+    "twice the slash of theirs": ("//web cats", "/web cats"),
+    "over lines": ("//plan\nall of it", "/plan\nall of it"),
+    "a comment": ("// mode", "// mode"),
+    "a comment without a blank": ("//modern", "//modern"),
+    "two slashes": ("//", "//"),
+    "three": ("///mode", "///mode"),
+}
+
+
+@pytest.mark.parametrize(("text", "sent"), SENT.values(), ids=list(SENT))
+def test_two_slashes_reach_a_command_of_the_agent(text: str, sent: str) -> None:
+    assert text_to_send(text, session(commands=("web",))) == sent
+
+
+@given(st.text())
+def test_text_without_two_slashes_goes_as_it_is(text: str) -> None:
+    if not text.startswith("//"):
+        assert text_to_send(text, SET) == text
+
+
+# ---- what was meant --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["code", "CODE", "Code"])
+def test_a_mode_is_found_by_its_value_or_its_name(word: str) -> None:
+    assert read_mode(word, SET) == "code"
+    assert read_mode("ask FIRST", SET) == "ask"
+
+
+def test_a_mode_that_is_not_there_is_told_with_those_that_are() -> None:
+    with pytest.raises(UnknownValue) as caught:
+        read_mode("plan", SET)
+    assert str(caught.value) == "Mode has no value 'plan'; there are ask (Ask first) and code."
+
+
+def test_an_agent_without_modes_is_told_so() -> None:
+    with pytest.raises(NoModes):
+        read_mode("plan", session(MODEL))
+    with pytest.raises(NoModes):
+        mode_lines(session(MODEL))
+
+
+CHOICES = {
+    "only an id": ("model", Choice("model", None)),
+    "only a name": ("the MODEL", Choice("model", None)),
+    "a value": ("model s-2", Choice("model", "s-2")),
+    "the name of a value": ("model big one", Choice("model", "big-1")),
+    "by the name of the option": ("The Model  BIG-1", Choice("model", "big-1")),
+    "a switch": ("web on", Choice("web search", True)),
+    "an id with a blank": ("web search off", Choice("web search", False)),
+}
+
+
+@pytest.mark.parametrize(("argument", "choice"), CHOICES.values(), ids=list(CHOICES))
+def test_a_choice_is_found_by_ids_and_names(argument: str, choice: Choice) -> None:
+    assert read_choice(argument, SET) == choice
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        *(("on", True), ("true", True), ("Yes", True)),
+        *(("off", False), ("FALSE", False), ("no", False)),
+    ],
+)
+def test_a_switch_has_many_words(word: str, value: bool) -> None:
+    assert read_choice(f"web {word}", SET) == Choice("web search", value)
+
+
+WRONG: dict[str, tuple[str, type[LocalError], str]] = {
+    "an option": (
+        *("colour red", UnknownOption),
+        "There is no setting 'colour'. There are session-mode, model and web search.",
+    ),
+    "a value": (
+        *("model huge", UnknownValue),
+        "The Model has no value 'huge'; there are big-1 (Big One), s-1 (Small) and s-2 (small).",
+    ),
+    "a switch": ("web maybe", UnknownValue, "Web has no value 'maybe'; there are on and off."),
+    "a name that two values have": (
+        *("model small", AmbiguousName),
+        "'small' may be s-1 or s-2: say which.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("argument", "error", "text"), WRONG.values(), ids=list(WRONG))
+def test_what_is_not_there_is_told_with_what_is(
+    argument: str, error: type[LocalError], text: str
+) -> None:
+    with pytest.raises(error) as caught:
+        read_choice(argument, SET)
+    assert str(caught.value) == text
+
+
+def test_an_agent_without_settings_is_told_so() -> None:
+    with pytest.raises(UnknownOption, match=r"no setting 'x'\. The agent has no settings\.$"):
+        read_choice("x y", EMPTY)
+    assert shown(config_lines(EMPTY)) == ["The agent has no settings in this session."]
+
+
+def test_a_value_with_hidden_characters_is_found_by_what_is_seen_of_it() -> None:
+    hidden = v2.SessionConfigSelect(
+        config_id="\x1b[1mm",
+        name="M",
+        current_value="x",
+        options=[ungrouped("a\x1b[31mb", "N")],
+    )
+    assert read_choice("m ab", session(hidden)) == Choice("\x1b[1mm", "a\x1b[31mb")
+
+
+WORDS = st.sampled_from(
+    ["model", "The Model", "web", "web search", "mode", "on", "s-1", "big one", "x", " ", "\x1b[1m"]
+)
+
+
+@given(st.lists(WORDS, max_size=5).map(" ".join) | st.text(max_size=30))
+def test_any_argument_is_a_choice_or_a_sentence(argument: str) -> None:
+    said = ""
+    choice = None
+    try:
+        choice = read_choice(argument, SET)
+    except LocalError as error:
+        said = str(error)
+    if choice is None:
+        assert said.endswith(".")
+        assert "\x1b" not in said
+    else:
+        assert choice.config_id in ("model", "web search", "session-mode")
+
+
+# ---- what is printed -------------------------------------------------------------------------
+
+
+def test_help_tells_orders_keys_and_commands() -> None:
+    made = Session("s")
+    hint = v2.TextCommandInput("what to look for")
+    commands: list[v2.AvailableCommand] = [
+        v2.Command("web", "searches the web", hint),
+        v2.AugustCommand("plan", "makes a plan"),
+    ]
+    made.apply(v2.AvailableCommandsUpdate(commands))
+    text = "\n".join(shown(help_lines(made)))
+    for order in ORDERS.values():
+        assert f"/{order.name} {order.arguments}".strip() in text
+        assert order.summary in text
+    assert "  /web    [what to look for] searches the web\n" in text
+    assert "  //plan  makes a plan\n" in text
+    assert "/plan: the order is meant. Two slashes reach the agent's command: //plan" in text
+
+
+def test_help_without_commands_speaks_of_none() -> None:
+    assert "Commands of the agent" not in shown(help_lines(EMPTY))
+
+
+def test_modes_are_shown_with_the_current_one_marked() -> None:
+    assert shown(mode_lines(SET)) == [
+        "  * ask   Ask first: asks before it edits",
+        "    code",
+    ]
+
+
+def test_settings_are_shown_with_their_current_values() -> None:
+    assert shown(config_lines(SET)) == [
+        "  session-mode  Mode: Ask first",
+        "  model         The Model: Big One (who answers)",
+        "  web search    Web: off (may look things up)",
+        "/config ID shows the values, /config ID VALUE chooses one.",
+    ]
+
+
+def test_a_setting_is_shown_with_all_its_values_by_group() -> None:
+    assert shown(config_lines(SET, "model")) == [
+        "The Model (model)",
+        "  who answers",
+        "  Large",
+        "  * big-1  Big One",
+        "  Small",
+        "    s-1    Small",
+        "    s-2    small",
+    ]
+
+
+def test_a_switch_is_shown_as_on_and_off() -> None:
+    rows = shown(config_lines(SET, "web search"))
+    assert rows == ["Web (web search)", "  may look things up", "    on", "  * off"]
+
+
+def test_a_setting_that_is_gone_is_told() -> None:
+    with pytest.raises(UnknownOption):
+        config_lines(SET, "gone")
+
+
+def test_a_current_value_that_is_not_offered_is_shown_all_the_same() -> None:
+    lost = v2.SessionConfigSelect(
+        config_id="m", name="M", category="mode", current_value="old", options=[]
+    )
+    rows = shown(mode_lines(session(lost)))
+    assert rows == ["  * old  not offered any more"]
+
+
+USAGES = {
+    "some": (UsageUpdate(53000, 200000), "53k of 200k tokens", "26%", "147k tokens are left"),
+    "a price": (
+        UsageUpdate(53000, 200000, Cost(0.05, "USD")),
+        *("53k of 200k tokens, $0.05", "26%", "147k tokens are left"),
+    ),
+    "too many": (UsageUpdate(300, 100), "300 of 100 tokens", "300%", "0 tokens are left"),
+}
+
+
+@pytest.mark.parametrize(("usage", "words", "percent", "left"), USAGES.values(), ids=list(USAGES))
+def test_usage_says_what_is_left(usage: UsageUpdate, words: str, percent: str, left: str) -> None:
+    made = Session("s", usage=usage)
+    assert shown(usage_lines(made)) == [words, f"{percent} of the context is used, {left}"]
+
+
+def test_usage_without_a_size_or_without_any_is_told() -> None:
+    assert shown(usage_lines(Session("s", usage=UsageUpdate(812, 0)))) == ["812 tokens"]
+    assert "has not said" in shown(usage_lines(EMPTY))[0]
+
+
+# ---- hostile agents --------------------------------------------------------------------------
+
+EVIL = "\x1b]0;owned\x07\r\n\x9b2J" + "x" * 100_000
+
+
+def test_no_word_of_an_agent_reaches_the_terminal_raw_or_without_end() -> None:
+    evil = v2.SessionConfigSelect(
+        config_id=EVIL,
+        name=EVIL,
+        description=EVIL,
+        category="mode",
+        current_value=EVIL,
+        options=[v2.SessionConfigSelectGroup(EVIL, EVIL, [ungrouped(EVIL, EVIL, EVIL)])] * 500,
+    )
+    made = session(evil, *[WEB] * 500)
+    made.apply(v2.AvailableCommandsUpdate([v2.Command(EVIL, EVIL), v2.Command("ok", EVIL)] * 9000))
+    told = [mode_lines(made), config_lines(made), config_lines(made, EVIL), help_lines(made)]
+    for lines in told:
+        rows = shown(lines)
+        assert not any(set(row) & set(map(chr, range(32))) or "\x9b" in row for row in rows)
+        assert len(rows) < 2 * MOST_LISTED + 40
+        assert max(map(len, rows)) < 3000
+        shown(lines, 20)
+    for argument in (EVIL, f"{EVIL} x", "nothing"):
+        with pytest.raises(LocalError) as caught:
+            read_choice(argument, made)
+        assert len(str(caught.value)) < 5000
+
+
+def test_only_so_many_commands_are_looked_at() -> None:
+    made = session(commands=tuple(f"c{number}" for number in range(MOST_OFFERED + 5)))
+    assert len(agent_commands(made)) == MOST_OFFERED
+    assert "  … and 900 more" in shown(help_lines(made))
