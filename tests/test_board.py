@@ -10,9 +10,9 @@ from tests.screens import MemoryTerminal, memory_display
 from tests.strategies import v2_struct_streams
 from twofold.session import Session
 from twofold.session.reduce import NotBase64
-from twofold.term.board import FOLD, Board
-from twofold.term.display import Display
 from twofold.term.lines import line
+from twofold.term.live.board import FOLD, Board
+from twofold.term.live.display import Display
 from twofold.view.follow import Key
 from twofold.wire import v2
 from twofold.wire.content import ImageContent, TextContent

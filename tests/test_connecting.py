@@ -16,7 +16,7 @@ from tests.simulated import simulate
 from twofold.runtime.client.negotiate import Silent
 from twofold.runtime.process import ProcessEnded
 from twofold.runtime.taped import Tape
-from twofold.term.connecting import Connecting, Seconds, on_signals
+from twofold.term.client.connecting import Connecting, Seconds, on_signals
 
 QUIET = raw_agent("")
 WARNS = raw_agent("os.write(2, b'no key\\n\\x1b[31mlast \\x1b]0;x\\x07line\\n\\n')")

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens import MemoryTerminal, memory_display
-from twofold.term.display import Display
 from twofold.term.lines import Row
+from twofold.term.live.display import Display
 from twofold.term.paint import Paint
 
 words = st.text("abc äß日", max_size=12).map(lambda text: text.rstrip())

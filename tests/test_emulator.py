@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from twofold.term.emulator import AT_ONCE, INTERPRETED, Emulator
+from twofold.term.content.emulator import AT_ONCE, INTERPRETED, Emulator
+from twofold.term.content.screen import KEPT, Screen
+from twofold.term.content.sequences import LONGEST_STRING
 from twofold.term.lines import plain
-from twofold.term.screen import KEPT, Screen
-from twofold.term.sequences import LONGEST_STRING
 from twofold.text import sanitize
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.term import history
-from twofold.term.history import MOST_ENTRIES, keep_entry, read_entries
+from twofold.term.input import history
+from twofold.term.input.history import MOST_ENTRIES, keep_entry, read_entries
 
 ENTRIES = st.lists(st.lists(st.text(st.characters(codec=None)), min_size=1, max_size=3), max_size=5)
 

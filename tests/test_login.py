@@ -18,8 +18,8 @@ from tests.test_run_ends import until
 from twofold.rpc.errors import AUTH_REQUIRED, RequestFailed
 from twofold.runtime.client.client import Client
 from twofold.runtime.commands import CommandNotStarted
-from twofold.term.connecting import Connecting
-from twofold.term.login import (
+from twofold.term.client.connecting import Connecting
+from twofold.term.client.login import (
     LoginFailed,
     LoginNeeded,
     NoSuchWay,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.runtime.client.prompting import Part
-from twofold.term.mentions import parts_of, written
+from twofold.term.input.mentions import parts_of, written
 
 FILES = ("a.py", "b.md", "a b.txt", "src/x.py", "odd,name", 'say "hi"', "dots...", "[1].txt")
 

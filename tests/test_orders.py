@@ -6,15 +6,14 @@ from hypothesis import strategies as st
 
 from twofold.errors import LocalError
 from twofold.session import Session
-from twofold.term.lines import Line, all_rows, plain
-from twofold.term.order_lines import (
+from twofold.term.input.order_lines import (
     MOST_LISTED,
     config_lines,
     help_lines,
     mode_lines,
     usage_lines,
 )
-from twofold.term.orders import (
+from twofold.term.input.orders import (
     MOST_OFFERED,
     ORDERS,
     AmbiguousName,
@@ -30,6 +29,7 @@ from twofold.term.orders import (
     read_order,
     text_to_send,
 )
+from twofold.term.lines import Line, all_rows, plain
 from twofold.wire import v2
 from twofold.wire.base import Extras
 from twofold.wire.shared import Cost, SessionConfigSelectOption, UsageUpdate

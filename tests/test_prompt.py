@@ -18,8 +18,8 @@ from prompt_toolkit.output import DummyOutput
 
 from tests.test_orders import EVIL, MODES, SET, WEB
 from twofold.session import Session
-from twofold.term.history import keep_entry, read_entries
-from twofold.term.prompt import HOW_TO_LEAVE, InlineOutput, Prompt, in_encoding, status_line
+from twofold.term.input.history import keep_entry, read_entries
+from twofold.term.input.prompt import HOW_TO_LEAVE, InlineOutput, Prompt, in_encoding, status_line
 from twofold.wire import v2
 from twofold.wire.shared import SessionInfoUpdate, UsageUpdate
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tests.peers.validators import Schemas, SchemaValidator
 from twofold.session import Session
-from twofold.term.diff import STYLES
+from twofold.term.content.diff import STYLES
 from twofold.term.draw import STATUS_STYLES
 from twofold.term.transcript import render
 from twofold.view.diff import DiffLineKind

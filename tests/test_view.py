@@ -35,7 +35,8 @@ from twofold.view import (
     entry_block,
     outline,
 )
-from twofold.view.outline import KIND_ICONS, PLAN_MARKS, STOP_REASONS, TOOL_GLYPHS
+from twofold.view.blocks import KIND_ICONS
+from twofold.view.outline import PLAN_MARKS, STOP_REASONS, TOOL_GLYPHS
 from twofold.wire import codec, v2
 from twofold.wire.shared import ToolKind
 

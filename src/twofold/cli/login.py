@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from twofold.rpc.errors import RequestFailed
 from twofold.runtime.client.client import Client
-from twofold.term.login import LoginNeeded, NoTerminal, log_in, wants_login, way_of
+from twofold.term.client.login import LoginNeeded, NoTerminal, log_in, wants_login, way_of
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ async def with_login(
 ) -> T:
     """What `do` gives; if the agent wants a login first, once more after the one of this id.
 
-    Raises `LoginNeeded` if there is no id, and all that `twofold.term.login` does.
+    Raises `LoginNeeded` if there is no id, and all that `twofold.term.client.login` does.
     """
     try:
         return await do()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from twofold.cli.printing import Screen
 from twofold.runtime.commands import shown
 from twofold.runtime.errors import Problem, Report
-from twofold.term.connecting import OnSlow
+from twofold.term.client.connecting import OnSlow
 
 SLOW = 5.0
 """After how many seconds a start is said to be slow."""

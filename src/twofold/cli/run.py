@@ -23,7 +23,7 @@ from twofold.cli.scripted import Scripted, one_turn
 from twofold.errors import TwofoldError
 from twofold.policy import Policy, Rule, parse_rule, read_policy
 from twofold.runtime.client.negotiate import Version
-from twofold.term.connecting import Connecting, Wanted
+from twofold.term.client.connecting import Connecting, Wanted
 
 WHICHEVER = ""
 """`--resume` without an id; no session has this one."""
@@ -242,7 +242,7 @@ def _said(data: bytes, option: str, where: str) -> str:
 
 
 def _interactive(wanted: Wanted, screen: Screen) -> int:
-    from twofold.term.client import interact  # it needs what takes long to import
+    from twofold.term.client.client import interact  # it needs what takes long to import
 
     connecting = Connecting(
         wanted.command,

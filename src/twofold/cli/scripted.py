@@ -23,8 +23,8 @@ from twofold.runtime.client.negotiate import Version
 from twofold.runtime.client.session import ClientSession
 from twofold.runtime.client.turns import Reply
 from twofold.runtime.taped import Tape
-from twofold.term.connecting import Connecting, on_signals
-from twofold.term.known_sessions import known_sessions
+from twofold.term.client.connecting import Connecting, on_signals
+from twofold.term.client.known_sessions import known_sessions
 
 GIVE_UP = 3.0
 """How many seconds an agent has to end a turn that was cancelled."""

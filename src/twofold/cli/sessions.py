@@ -18,8 +18,8 @@ from twofold.cli.login import sits_there, with_login
 from twofold.cli.meanwhile import problems, slow
 from twofold.cli.printing import Screen
 from twofold.errors import TwofoldError
-from twofold.term.connecting import Connecting, on_signals
-from twofold.term.known_sessions import MOST, Known, known_sessions, title, when
+from twofold.term.client.connecting import Connecting, on_signals
+from twofold.term.client.known_sessions import MOST, Known, known_sessions, title, when
 from twofold.text import one_line
 from twofold.wire import codec, v2
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
-from twofold.term.diff import diff_lines
+from twofold.term.content.diff import diff_lines
 from twofold.term.lines import AnyStyle, Drawn, Line, Parts, line
 from twofold.view.blocks import (
     Block,

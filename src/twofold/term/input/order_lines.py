@@ -10,8 +10,7 @@ from typing import Final, TypeAlias
 from rich.cells import cell_len
 
 from twofold.session import Session
-from twofold.term.lines import BLANK, Line, line
-from twofold.term.orders import (
+from twofold.term.input.orders import (
     LONGEST,
     ORDERS,
     AgentCommand,
@@ -24,6 +23,7 @@ from twofold.term.orders import (
     mode_option,
     said,
 )
+from twofold.term.lines import BLANK, Line, line
 from twofold.view.outline import short, usage_words
 from twofold.wire import v2
 from twofold.wire.shared import SessionConfigSelectOption

@@ -12,7 +12,10 @@ from typing import Final, NamedTuple
 
 from twofold.session import Message, Session
 from twofold.session.changes import Change
-from twofold.term.cards import (
+from twofold.term.content.outputs import Outputs
+from twofold.term.draw import Look, block_lines, counted, plan_lines
+from twofold.term.lines import Drawn, Row, all_rows, cut, line
+from twofold.term.live.cards import (
     BlockCard,
     Card,
     Heard,
@@ -22,9 +25,6 @@ from twofold.term.cards import (
     UserCard,
     folded,
 )
-from twofold.term.draw import Look, block_lines, counted, plan_lines
-from twofold.term.lines import Drawn, Row, all_rows, cut, line
-from twofold.term.outputs import Outputs
 from twofold.view.blocks import PlanBlock, ToolCallBlock
 from twofold.view.follow import FOOTER, Follower, Key
 from twofold.wire.content import ImageContent

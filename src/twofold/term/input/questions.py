@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from twofold.runtime.client.permissions import Question
 from twofold.session import Permission
 from twofold.term.draw import INDENT, question_lines
-from twofold.term.keys import ESCAPE
+from twofold.term.input.keys import ESCAPE
 from twofold.term.lines import Drawn, Line, Row, all_rows, line
 from twofold.text import one_line, sanitize
 from twofold.view.blocks import PermissionBlock

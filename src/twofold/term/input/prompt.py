@@ -26,10 +26,10 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import is_dumb_terminal
 
 from twofold.session import Session
-from twofold.term.completion import InputCompleter, is_completed
-from twofold.term.history import keep_entry, read_entries
+from twofold.term.input.completion import InputCompleter, is_completed
+from twofold.term.input.history import keep_entry, read_entries
+from twofold.term.input.pastes import Pastes, is_long
 from twofold.term.lines import cut, plain
-from twofold.term.pastes import Pastes, is_long
 from twofold.view.outline import footer
 
 HOW_TO_LEAVE: Final = "Ctrl-C once more or Ctrl-D leaves"

@@ -16,8 +16,8 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from twofold.session import Session
-from twofold.term import mentions
-from twofold.term.orders import (
+from twofold.term.input import mentions
+from twofold.term.input.orders import (
     ORDERS,
     agent_commands,
     choices,

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from itertools import chain, dropwhile, islice
 from typing import Final
 
+from twofold.term.content.screen import Screen
+from twofold.term.content.sequences import Control, Escape, Piece, Pieces, Sequence, Written
 from twofold.term.lines import Line, Parts
-from twofold.term.screen import Screen
-from twofold.term.sequences import Control, Escape, Piece, Pieces, Sequence, Written
 from twofold.text.terminal import TerminalText
 
 AT_ONCE: Final = 128 * 1024

@@ -22,17 +22,17 @@ from twofold.runtime.client.client import Client
 from twofold.runtime.client.session import ClientSession
 from twofold.runtime.commands import shown
 from twofold.runtime.errors import Problem
-from twofold.term.connecting import Connecting, Wanted, on_signals
-from twofold.term.conversation import Conversation, Leave
-from twofold.term.display import Display, Tty
-from twofold.term.images import Pictures
-from twofold.term.known_sessions import known_sessions, title, when
+from twofold.term.client.connecting import Connecting, Wanted, on_signals
+from twofold.term.client.conversation import Conversation, Leave
+from twofold.term.client.known_sessions import known_sessions, title, when
+from twofold.term.client.login import LoginNeeded, log_in, wants_login, ways
+from twofold.term.content.images import Pictures
+from twofold.term.input.menu import choose
+from twofold.term.input.prompt import Prompt
+from twofold.term.input.questions import Questions
 from twofold.term.lines import Drawn, Line, all_rows, cut, line
-from twofold.term.login import LoginNeeded, log_in, wants_login, ways
-from twofold.term.menu import choose
+from twofold.term.live.display import Display, Tty
 from twofold.term.paint import Paint
-from twofold.term.prompt import Prompt
-from twofold.term.questions import Questions
 from twofold.text import one_line, sanitize
 from twofold.version import VERSION
 

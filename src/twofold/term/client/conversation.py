@@ -23,18 +23,18 @@ from twofold.runtime.client.turns import Reply
 from twofold.runtime.errors import Problem
 from twofold.session import ToolCall
 from twofold.session.changes import Change
-from twofold.term.board import Board
-from twofold.term.cards import user_lines
-from twofold.term.display import Display
+from twofold.term.content.images import MOST_ROWS, Pictures
 from twofold.term.draw import footer_facts, plan_lines
-from twofold.term.images import MOST_ROWS, Pictures
-from twofold.term.keys import Typed
+from twofold.term.input.keys import Typed
+from twofold.term.input.mentions import parts_of
+from twofold.term.input.order_lines import config_lines, help_lines, mode_lines, usage_lines
+from twofold.term.input.orders import Order, read_choice, read_mode, read_order, text_to_send
+from twofold.term.input.prompt import Prompt
+from twofold.term.input.questions import Questions
 from twofold.term.lines import Drawn, Line, Row, all_rows, cut, line
-from twofold.term.mentions import parts_of
-from twofold.term.order_lines import config_lines, help_lines, mode_lines, usage_lines
-from twofold.term.orders import Order, read_choice, read_mode, read_order, text_to_send
-from twofold.term.prompt import Prompt
-from twofold.term.questions import Questions
+from twofold.term.live.board import Board
+from twofold.term.live.cards import user_lines
+from twofold.term.live.display import Display
 from twofold.text import one_line, sanitize
 from twofold.view.follow import Key
 from twofold.view.outline import STOP_REASONS, footer, plan_block

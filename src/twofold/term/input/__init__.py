@@ -1,0 +1,1 @@
+"""What people type: prompts, orders, answers to questions."""

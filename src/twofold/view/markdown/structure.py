@@ -1,0 +1,346 @@
+"""The blocks of a markdown text, line by line.
+
+A line either goes on with what is open or ends it; what has ended is settled and never looked at
+again. What is open is small, whatever comes: a paragraph is cut, a long table settles row by row,
+and nothing is nested without end. All of it is immutable values, so that a copy costs little.
+"""
+
+import re
+from typing import Final
+
+from twofold.view.markdown import markers, tables
+from twofold.view.markdown.blocks import (
+    Blank,
+    CodeLine,
+    CodeStart,
+    Heading,
+    MarkdownBlock,
+    Paragraph,
+    Rule,
+    Span,
+    Spans,
+    Table,
+    TableRow,
+    Within,
+)
+from twofold.view.markdown.cut import LONGEST, cut
+from twofold.view.markdown.inline import spans
+from twofold.view.markdown.markers import CODE_INDENT, Cursor, Fence
+from twofold.view.markdown.unfinished import (
+    Container,
+    Leaf,
+    OpenIndented,
+    OpenParagraph,
+    OpenTable,
+)
+
+DEEPEST: Final = 20
+"""So many quotes and items stand in each other; the marks of more are text."""
+
+SHORTEST_LINE: Final = LONGEST // 4
+"""A line is not cut before, so that what it begins with can be seen."""
+
+FIRST_ROWS: Final = 20
+"""A table with more rows settles row by row after these."""
+
+# What a line may begin with that becomes something else with the next character.
+_UNDECIDED = re.compile(r"[-=*_+#>~`|]{1,3}")
+
+
+class Structure:
+    """What is open, and in `settled` what is not any more, for the caller to take."""
+
+    __slots__ = ("_blank", "_containers", "_keys", "_last", "_leaf", "settled")
+
+    def __init__(self) -> None:
+        self.settled: list[MarkdownBlock] = []
+        self._containers: tuple[Container, ...] = ()
+        self._leaf: Leaf = None
+        self._blank = False
+        self._last: tuple[int, ...] | None = None  # the containers of the last block
+        self._keys = 0
+
+    def copy(self) -> "Structure":
+        """The same things open, and nothing settled."""
+        copy = Structure()
+        copy._containers, copy._leaf = self._containers, self._leaf
+        copy._blank, copy._last, copy._keys = self._blank, self._last, self._keys
+        return copy
+
+    @property
+    def size(self) -> int:
+        """How many characters are kept of what is open."""
+        match self._leaf:
+            case OpenParagraph(text=text):
+                return len(text)
+            case OpenTable(size=size, settled=False):
+                return size
+            case _:
+                return 0
+
+    @property
+    def room(self) -> int:
+        """How many characters a line may have before it is cut.
+
+        It depends on what is open only, which is the same however the text comes. A paragraph
+        leaves less: with the line it should not be much longer than it may be.
+        """
+        if not isinstance(self._leaf, OpenParagraph):
+            return LONGEST
+        return max(SHORTEST_LINE, LONGEST + 1 - len(self._leaf.text))
+
+    def undecided(self, line: str) -> bool:
+        """Whether the beginning of a line may become markup that it does not look like yet."""
+        text = line.strip(" \t")
+        if isinstance(self._leaf, Fence):
+            return bool(text) and text == self._leaf.mark[0] * len(text)
+        return _UNDECIDED.fullmatch(text) is not None
+
+    def add(self, text: str, *, fresh: bool = True) -> None:
+        """Take in a line, or if it is not `fresh` more of the line before."""
+        if not fresh:
+            self._more(text)
+            return
+        line = Cursor(text)
+        matched = self._match(line)
+        if isinstance(self._leaf, Fence):
+            if matched == len(self._containers):
+                self._in_fence(self._leaf, line)
+                return
+            self._leaf = None
+        if line.blank():
+            self._blank_line(matched)
+            return
+        while len(self._containers) < DEEPEST and self._open_container(line, matched):
+            matched = len(self._containers)
+            if line.blank():
+                return
+        self._block(line, matched)
+
+    def finish(self) -> None:
+        """Nothing follows."""
+        self._part(0)
+
+    # ---- containers ------------------------------------------------------------------------
+
+    def _match(self, line: Cursor) -> int:
+        """How many of the open containers the line is in; their marks are left out."""
+        for number, container in enumerate(self._containers):
+            if container.offset is None:
+                if line.indent() >= CODE_INDENT or not line.text().startswith(">"):
+                    return number
+                _skip_quote(line)
+            elif line.blank():
+                if not container.shown and self._leaf is None:
+                    return number  # an item may begin with one blank line, not with two
+                line.skip(container.offset)
+            elif line.indent() >= container.offset:
+                line.skip(container.offset)
+            else:
+                return number
+        return len(self._containers)
+
+    def _open_container(self, line: Cursor, matched: int) -> bool:
+        text, indent = line.text(), line.indent()
+        if indent >= CODE_INDENT:
+            return False
+        if text.startswith(">"):
+            self._part(matched)
+            _skip_quote(line)
+            self._push(Container(self._keys))
+            return True
+        marker = None if markers.thematic_break(text) else markers.item(text)
+        if marker is None:
+            return False
+        interrupts = isinstance(self._leaf, OpenParagraph) and matched == len(self._containers)
+        if interrupts and (marker.empty or marker.number not in (None, 1)):
+            return False
+        self._part(matched)
+        line.skip(indent)
+        line.drop(marker.size)
+        blanks = line.indent()
+        if marker.empty or blanks > CODE_INDENT:
+            blanks = 1
+        line.skip(blanks)
+        offset = indent + marker.size + blanks
+        self._push(Container(self._keys, offset, marker.number, markers.task(line)))
+        return True
+
+    def _push(self, container: Container) -> None:
+        self._containers += (container,)
+        self._keys += 1
+
+    def _part(self, matched: int) -> None:
+        """End what the next block is not in."""
+        self._close_leaf()
+        while len(self._containers) > matched:
+            last = self._containers[-1]
+            if last.offset is not None and not last.shown:
+                self.settled.append(Paragraph((), self._stand()))
+            self._containers = self._containers[:-1]
+
+    def _stand(self) -> Within:
+        """Where the next block stands, after the blank line that was before it."""
+        keys = tuple([container.key for container in self._containers])
+        if self._blank and self._last is not None:
+            common = 0
+            for one, other in zip(keys, self._last, strict=False):
+                if one != other:
+                    break
+                common += 1
+            inside = self._containers[:common]
+            self.settled.append(Blank(tuple([each.public(opens=False) for each in inside])))
+        self._blank, self._last = False, keys
+        within = tuple([each.public(opens=not each.shown) for each in self._containers])
+        self._containers = tuple([each._replace(shown=True) for each in self._containers])
+        return within
+
+    # ---- lines -----------------------------------------------------------------------------
+
+    def _blank_line(self, matched: int) -> None:
+        if isinstance(self._leaf, OpenIndented) and matched == len(self._containers):
+            self._leaf = OpenIndented(self._leaf.blanks + 1)
+            return
+        self._part(matched)
+        self._blank = True
+
+    def _block(self, line: Cursor, matched: int) -> None:
+        """A line with something on it, whose containers are open or none of its business."""
+        text, indent = line.text(), line.indent()
+        paragraph = self._leaf if isinstance(self._leaf, OpenParagraph) else None
+        inside = matched == len(self._containers)
+        if indent >= CODE_INDENT:
+            if paragraph is None:
+                self._indented(line, matched)
+                return
+        elif (inside and paragraph and self._under(paragraph, text)) or self._starts(
+            text, indent, matched
+        ):
+            return
+        if paragraph is not None:  # also where it is not in its containers any more
+            self._leaf = paragraph._replace(text=f"{paragraph.text}\n{text}")
+            self._cut()
+        elif isinstance(self._leaf, OpenTable) and inside:
+            self._row(self._leaf, text)
+        else:
+            self._part(matched)
+            self._leaf = OpenParagraph(text)
+
+    def _under(self, paragraph: OpenParagraph, text: str) -> bool:
+        """Whether the line makes a heading or a table of the paragraph, and if so do it."""
+        level = markers.underline(text)
+        if level is not None:
+            self._leaf = None
+            self.settled.append(Heading(level, _prose(paragraph.text), self._stand()))
+            return True
+        before, _, header = paragraph.text.rpartition("\n")
+        aligns = tables.aligns(header, text)
+        if aligns is None:
+            return False
+        self._leaf = paragraph._replace(text=before) if before else None
+        self._close_leaf()
+        self._leaf = OpenTable(tables.row(header, len(aligns)), aligns, size=len(header))
+        return True
+
+    def _starts(self, text: str, indent: int, matched: int) -> bool:
+        """Whether a heading, a fence or a rule stands on the line, and if so take it."""
+        if text[0] == "#":
+            found = markers.heading(text)
+            if found is not None:
+                self._part(matched)
+                self.settled.append(Heading(found[0], spans(found[1]), self._stand()))
+                return True
+        elif text[0] in "`~":
+            fence = markers.fence(text, indent)
+            if fence is not None:
+                self._part(matched)
+                self.settled.append(CodeStart(fence.language, within=self._stand()))
+                self._leaf = fence
+                return True
+        elif markers.thematic_break(text):
+            self._part(matched)
+            self.settled.append(Rule(self._stand()))
+            return True
+        return False
+
+    def _more(self, text: str) -> None:
+        """More of a line that was too long."""
+        match self._leaf:
+            case Fence() | OpenIndented():
+                self.settled.append(CodeLine(text, self._stand(), continues=True))
+            case OpenParagraph() as paragraph:
+                self._leaf = paragraph._replace(text=paragraph.text + text)
+                self._cut()
+            case _:
+                if text := text.lstrip(" \t"):
+                    self._close_leaf()
+                    self._leaf = OpenParagraph(text, continues=True)
+
+    # ---- code ------------------------------------------------------------------------------
+
+    def _in_fence(self, fence: Fence, line: Cursor) -> None:
+        if fence.closed_by(line):
+            self._leaf = None
+        else:
+            line.skip(fence.indent)
+            self.settled.append(CodeLine(line.rest, self._stand()))
+
+    def _indented(self, line: Cursor, matched: int) -> None:
+        if isinstance(self._leaf, OpenIndented) and matched == len(self._containers):
+            blanks = [CodeLine("", self._stand()) for _ in range(self._leaf.blanks)]
+            self.settled += blanks
+        else:
+            self._part(matched)
+            self.settled.append(CodeStart(fenced=False, within=self._stand()))
+        line.skip(CODE_INDENT)
+        self.settled.append(CodeLine(line.rest, self._stand()))
+        self._leaf = OpenIndented()
+
+    # ---- paragraphs and tables -------------------------------------------------------------
+
+    def _cut(self) -> None:
+        """Settle the beginning of a paragraph that is too long."""
+        while isinstance(self._leaf, OpenParagraph) and len(self._leaf.text) > LONGEST:
+            text, continues = self._leaf
+            at = cut(text)
+            self._settle(OpenParagraph(text[:at], continues))
+            self._leaf = OpenParagraph(text[at:].lstrip(" \t\n"), continues=True)
+
+    def _settle(self, paragraph: OpenParagraph) -> None:
+        found = _prose(paragraph.text)
+        if found:
+            self.settled.append(Paragraph(found, self._stand(), paragraph.continues))
+
+    def _row(self, table: OpenTable, text: str) -> None:
+        row = tables.row(text, len(table.aligns))
+        if not table.settled:
+            size = table.size + len(text)
+            if len(table.rows) < FIRST_ROWS and size <= 2 * LONGEST:
+                self._leaf = table._replace(rows=(*table.rows, row), size=size)
+                return
+            self._close_leaf()
+            self._leaf = table._replace(rows=(), settled=True)
+        self.settled.append(TableRow(row, self._stand()))
+
+    def _close_leaf(self) -> None:
+        match self._leaf:
+            case OpenParagraph() as paragraph:
+                self._settle(paragraph)
+            case OpenIndented(blanks=blanks) if blanks:
+                self._blank = True
+            case OpenTable(settled=False) as table:
+                made = Table(table.header, table.aligns, table.rows, self._stand())
+                self.settled.append(made)
+        self._leaf = None
+
+
+def _skip_quote(line: Cursor) -> None:
+    line.skip(line.indent())
+    line.drop(1)
+    line.skip(1)
+
+
+def _prose(text: str) -> Spans:
+    """The spans of a paragraph; one that is nothing but markup is shown as it is."""
+    lines = "\n".join([line.strip(" \t") for line in text.split("\n")]).strip("\n")
+    return spans(lines) or ((Span(lines),) if lines else ())
