@@ -1,6 +1,6 @@
 # Two commands need nothing but Python 3.11 or newer, make and git:
 #
-#   make demo    show a recorded session
+#   make demo    talk to the built-in demo agent
 #   make test    run the tests
 #
 # The environment is made once in .venv and made again when pyproject.toml changes.
@@ -23,8 +23,15 @@ help:
 	@echo 'make bench   measure, beside the official SDKs'
 	@echo 'make clean   remove everything made here'
 
+ASK := The report says “-0 °C” when it is just below freezing. Please fix that and add a test.
+
+# Without a terminal the turn is played for whoever reads the output.
 demo: $(VENV)/.cli
-	@$(RUN)/twofold show samples/showcase.jsonl
+	@if [ -t 0 ] && [ -t 1 ]; then \
+	  $(RUN)/twofold run --start '$(ASK)'; \
+	else \
+	  $(RUN)/twofold run --prompt '$(ASK)' --allow execute </dev/null; \
+	fi
 
 test: $(VENV)/.dev
 	$(RUN)/python -m pytest -n auto --dist loadfile $(ARGS)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from twofold.session import Message
+from twofold.term.content.markdown import MarkdownLines
 from twofold.term.draw import (
     INDENT,
     MESSAGE_MARGINS,
@@ -21,7 +22,6 @@ from twofold.term.draw import (
     counted,
 )
 from twofold.term.lines import Drawn, Line, Row, all_rows, line
-from twofold.term.markdown import MarkdownLines
 from twofold.text import one_line, sanitize
 from twofold.view.blocks import (
     Block,

@@ -2,7 +2,7 @@
 
 `Markdown` takes text in any pieces and says which blocks are settled. The cost grows with the new
 text only, and what is not settled yet is never more than a few thousand characters. Knows no
-toolkit, and what it is given is expected to be safe already (`twofold.text.Pieces`).
+toolkit, and what it is given is expected to be safe already (`twofold.text.pieces`).
 
 It is CommonMark with tables, task lists, struck out text and bare URLs, but for what a stream or a
 conversation needs otherwise:
@@ -11,7 +11,8 @@ conversation needs otherwise:
 - list items keep the number that was written;
 - raw HTML is text, and so is what stands between its tags;
 - references to link definitions and the definitions are text, as they may come after their use;
-- titles of links are left out;
+- titles of links are left out, and a link without text shows its target;
+- one tilde is a tilde: only two strike out;
 - names as `__init__.py` and `__call__()` are not taken for strong text;
 - a paragraph of more than 4,096 characters goes on in another one, a longer line of code in
   another line, and a longer heading or table row in a paragraph; a table with more than 20 rows

@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import Final, assert_never
 
 from twofold.term.content.code import Highlighter
+from twofold.term.content.markdown_tables import Columns, Place, TableLines, TableRowLines
 from twofold.term.lines import BLANK, NARROWEST, AnyStyle, Drawn, Line, Parts, Row, cells
-from twofold.term.markdown_tables import Columns, Place, TableLines, TableRowLines
 from twofold.text.pieces import Pieces
 from twofold.view.markdown import (
     Blank,
@@ -51,7 +51,7 @@ class MarkdownLines:
         self._pieces = Pieces()
         self._markdown = Markdown()
         self._highlighter: Highlighter | None = None
-        self._table: TableLines | None = None  # the one that further rows go on with
+        self._table: TableLines | None = None  # the last one, with which further rows go on
 
     def feed(self, text: str) -> list[Drawn]:
         """What is settled now and was not before."""
@@ -59,14 +59,12 @@ class MarkdownLines:
 
     def tail(self) -> list[Drawn]:
         """What is not settled, as it looks now; asking changes nothing."""
-        table = self._table
         made: list[Drawn] = []
         for block in self._markdown.tail():
             if isinstance(block, CodeLine):
                 made.append(_code(((block.text, ""),), block.within))
             else:
                 made += self._drawn(block)
-        self._table = table
         return made
 
     def end(self) -> list[Drawn]:
