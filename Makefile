@@ -13,7 +13,7 @@ PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON ?=
 CANDIDATES := $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3 python)
 
-CODE := src tests $(wildcard benchmarks)
+CODE := src tests scripts benchmarks
 
 .PHONY: help demo test lint bench peers clean
 

@@ -26,6 +26,7 @@ from benchmarks import (
     peers,
     stdio,
     streams,
+    terminal,
 )
 from benchmarks.peers import Sdks
 from benchmarks.table import Topic, as_markdown, as_text
@@ -62,6 +63,7 @@ def _measured(*, quick: bool, only: list[str]) -> list[Topic]:
             "diff": diffs.measure,
             "stdio": lambda: stdio.measure(sdks),
             "bridge": bridging.measure,
+            "terminal": terminal.measure,
             "import": lambda: imports.measure(sdks),
         }
         unknown = set(only) - topics.keys()

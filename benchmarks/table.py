@@ -6,7 +6,7 @@ A ratio is reckoned here and nowhere else, from the numbers that stand beside it
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 HEADINGS = (
     "what",
@@ -20,11 +20,14 @@ HEADINGS = (
 )
 
 
+Unit: TypeAlias = Literal["s", "B", "%", "/s"]
+
+
 class Amount(NamedTuple):
-    """Seconds or bytes, and whose they are if the column does not say it."""
+    """Seconds, bytes, per cent or times a second, and whose if the column does not say it."""
 
     value: float
-    unit: Literal["s", "B"] = "s"
+    unit: Unit = "s"
     whose: str = ""
 
     def __str__(self) -> str:
@@ -41,11 +44,11 @@ class Missing(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What is aimed at: at most `share` of what stands in a column, or of one byte."""
+    """What is aimed at: at most `share` of what stands in a column, or of one unit."""
 
     words: str
     share: float
-    of: Literal["floor", "SDK", "byte"]
+    of: Literal["floor", "SDK", "unit"]
 
 
 def at_most(times: float, whose: str = "floor") -> Target:
@@ -53,14 +56,19 @@ def at_most(times: float, whose: str = "floor") -> Target:
     return Target(f"≤ {times:g}× {whose}", times, "floor")
 
 
-def faster(times: float) -> Target:
-    """So many times faster than the SDK."""
-    return Target(f"≥ {times:,g}× faster than SDK", 1 / times, "SDK")
+def faster(times: float, whose: str = "SDK") -> Target:
+    """So many times faster than what stands in the column of the SDK."""
+    return Target(f"≥ {times:,g}× faster than {whose}", 1 / times, "SDK")
 
 
 def bytes_below(limit: int) -> Target:
     """No more than so many bytes."""
-    return Target(f"≤ {limit} B", limit, "byte")
+    return below(limit, "B")
+
+
+def below(limit: float, unit: Unit) -> Target:
+    """No more than so much."""
+    return Target(f"≤ {limit:g} {unit}", limit, "unit")
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ class Row:
             return None
         if self.flaw:
             return False
-        references = {"floor": self.floor, "SDK": self.sdk, "byte": Amount(1, "B")}
+        references = {"floor": self.floor, "SDK": self.sdk, "unit": Amount(1, self.ours.unit)}
         reference = references[self.target.of]
         if not isinstance(reference, Amount):
             return None
@@ -193,9 +201,9 @@ def _pace(ours: Amount, theirs: Amount | Missing | None) -> str:
     return f"{times:,.0f}× {word}" if times >= 100 else f"{times:.1f}× {word}"
 
 
-def _shown(value: float, unit: Literal["s", "B"]) -> str:
-    if unit == "B":
-        return f"{value:,.0f} B"
+def _shown(value: float, unit: Unit) -> str:
+    if unit != "s":
+        return f"{value:,.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"
     for scale, name in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if value >= scale:
             return f"{value / scale:.3g} {name}"

@@ -33,6 +33,8 @@ PROCESSES = {
     *("test_agent_process", "test_bridge_process", "test_complaints", "test_demo", "test_docs"),
     *("test_process", "test_run", "test_run_ends", "test_stdio", "test_terminals"),
     *("test_connecting", "test_login", "test_sessions_command", "test_terminal_stage"),
+    *("test_picture", "test_client_scenarios", "test_client_showcase", "test_client_talk"),
+    *("test_client_start", "test_client_looks"),
     "test_twofold_client",
 }
 

@@ -20,6 +20,7 @@ NODE_SDK = "@agentclientprotocol/sdk"
 # zod is what the SDK leaves to its user to install; pinned, for it is what refuses values.
 NODE_PACKAGES = (f"{NODE_SDK}@2.4.0", "zod@4.6.7")
 PYTHON_SDKS = ("0.12.1", "1.0.0rc3")
+TEXTUAL = ("textual==8.2.8", "rich==15.0.0")
 
 INSTALL_TIMEOUT = 300
 
@@ -46,16 +47,24 @@ def node_sdk() -> Path:
 
 def python_sdk(version: str) -> Path:
     """The interpreter of a virtual environment that has this version of the Python SDK."""
-    requirement = f"agent-client-protocol=={version}"
-    home = PEERS / f"python-{version}"
+    return _environment(f"python-{version}", f"agent-client-protocol=={version}")
+
+
+def textual() -> Path:
+    """The interpreter of a virtual environment that has what else shows markdown in a terminal."""
+    return _environment("textual", *TEXTUAL)
+
+
+def _environment(name: str, *requirements: str) -> Path:
+    home = PEERS / name
     interpreter = home / "bin" / "python"
 
     def build() -> None:
         _run(sys.executable, "-m", "venv", str(home), at=ROOT)
         pip = (str(interpreter), "-m", "pip", "--disable-pip-version-check", "--quiet")
-        _run(*pip, "install", requirement, at=home)
+        _run(*pip, "install", *requirements, at=home)
 
-    _make(home, requirement, interpreter, build)
+    _make(home, " ".join(requirements), interpreter, build)
     return interpreter
 
 

@@ -1,0 +1,136 @@
+"""What it costs to show a message that grows, beside what else shows markdown in a terminal.
+
+Every program runs in a terminal of its own and is given the same chunks as fast as it takes them.
+Wall time; a program that takes too long is stopped, and then it took at least as long.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from benchmarks.table import Amount, Missing, Row, Topic, at_most, below, faster
+from benchmarks.terminal_peers.in_terminal import in_terminal
+from benchmarks.terminal_peers.streams import CHUNKS, LINES, fence, prose, write
+from tests.peers import install
+
+CALLS: Final = 1_000
+IDLE: Final = 10
+PACED: Final = 3_000
+LIMIT: Final = 60.0
+"""How many seconds a peer has for a stream."""
+_PASSES: Final = 3
+_PEERS: Final = "benchmarks.terminal_peers"
+
+Report: TypeAlias = dict[str, Any]
+
+
+def measure() -> Topic:
+    """Ours a few times, the peers once: they take long enough."""
+    with tempfile.TemporaryDirectory() as folder:
+        streams = _streams(Path(folder))
+        ours = {name: _ours(str(path)) for name, path in streams.items()}
+        ours["calls"], ours["half the calls"] = (
+            _ours(f"calls {CALLS}"),
+            _ours(f"calls {CALLS // 2}"),
+        )
+        ours["paced"] = _run("twofold_client", f"paced {PACED}")
+        idle = _run("twofold_client", f"idle {IDLE}")
+        try:
+            peers = install.textual()
+        except install.Unavailable as error:
+            return Topic("terminal", str(error), _rows(ours, idle, {}))
+        theirs = {
+            (program, name): _run(program, str(streams[name]), peers)
+            for program in ("rich_markdown", "textual_markdown")
+            for name in ("prose", "fence")
+        }
+    return Topic("terminal", _how(ours, theirs), _rows(ours, idle, theirs))
+
+
+def _streams(folder: Path) -> dict[str, Path]:
+    made = {
+        "prose": prose(CHUNKS),
+        "half the prose": prose(CHUNKS // 2),
+        "fence": fence(LINES),
+        "half the fence": fence(LINES // 2),
+    }
+    paths = {name: folder / f"{number}.jsonl" for number, name in enumerate(made)}
+    for name, chunks in made.items():
+        write(paths[name], chunks)
+    return paths
+
+
+def _ours(stream: str) -> Report:
+    runs = [_run("twofold_client", stream) for _ in range(_PASSES)]
+    return min(runs, key=lambda run: float(run["wall_seconds"]))
+
+
+def _run(program: str, stream: str, python: Path = Path(sys.executable)) -> Report:
+    limit = [] if program == "twofold_client" else ["--limit-seconds", str(LIMIT)]
+    return in_terminal(f"{_PEERS}.{program}", [stream, *limit], python)
+
+
+# ---- the table -------------------------------------------------------------------------------
+
+
+def _rows(
+    ours: dict[str, Report], idle: Report, theirs: dict[tuple[str, str], Report]
+) -> list[Row]:
+    rows = []
+    for name, what in (("fence", f"a fence of {LINES:,} lines"), ("prose", f"{CHUNKS:,} chunks")):
+        for program, whose in (("rich_markdown", "Rich"), ("textual_markdown", "Textual")):
+            target = faster(20, "Rich") if (name, whose) == ("fence", "Rich") else None
+            other = _time(theirs.get((program, name)), whose)
+            rows.append(Row(f"{what}, beside {whose}", _wall(ours[name]), None, other, target))
+    for name, what in (("fence", "fence"), ("prose", "prose"), ("calls", f"{CALLS:,} tool calls")):
+        half = ours[f"half the {name}"]
+        rows.append(
+            Row(
+                f"{what}: twice as much",
+                Amount(ours[name]["cpu_seconds"]),
+                Amount(half["cpu_seconds"], whose="half of it"),
+                None,
+                at_most(2.3, "half of it"),
+            )
+        )
+    redraws = ours["paced"]["redraws"] / ours["paced"]["wall_seconds"]
+    what = "redraws at 1,000 chunks a second"
+    rows.append(Row(what, Amount(redraws, "/s"), target=below(60, "/s")))
+    share = 100 * idle["cpu_seconds"] / idle["wall_seconds"]
+    rows.append(Row("processor, idle at the prompt", Amount(share, "%"), target=below(1, "%")))
+    textual = theirs.get(("textual_markdown", "prose"))
+    peak = Amount(textual["peak_rss_bytes"], "B", "Textual") if textual else None
+    rows.append(Row("most memory, prose", Amount(ours["prose"]["peak_rss_bytes"], "B"), None, peak))
+    return rows
+
+
+def _wall(report: Report) -> Amount:
+    return Amount(report["wall_seconds"])
+
+
+def _time(report: Report | None, whose: str) -> Amount | Missing:
+    """How long all of it took or would have taken at least: what is stopped is not at its end."""
+    if report is None:
+        return Missing(f"{whose} could not be installed")
+    stopped = report["shown"] < report["chunks"]
+    told = f"{whose}, stopped at {report['shown'] / report['chunks']:.0%}" if stopped else whose
+    return Amount(report["wall_seconds"], whose=told)
+
+
+def _how(ours: dict[str, Report], theirs: dict[tuple[str, str], Report]) -> str:
+    drawn = {name: report["redraws"] for name, report in ours.items()}
+    others = {
+        f"{program.removesuffix('_markdown').capitalize()} {name}": report["redraws"]
+        for (program, name), report in theirs.items()
+    }
+    redraws = ", ".join(f"{name} {count:,}" for name, count in {**drawn, **others}.items())
+    return (
+        "each program in a terminal of its own, 100 columns by 40 rows, read as fast as it writes. "
+        "Twofold: `twofold run` as it is, the shortest of "
+        f"{_PASSES} turns with an agent that says everything at once; decoding and the session are "
+        "part of it. Rich: `Live(Markdown(text))` rendered for every chunk. Textual: its "
+        "`Markdown` widget, every chunk appended. Both are given the chunks in their own process "
+        f"and stopped after {LIMIT:g} s: then the ratio is the least that it can be. "
+        f"Redraws: {redraws}."
+    )

@@ -1,0 +1,1 @@
+"""What is made from the project, and not a part of it."""
