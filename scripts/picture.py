@@ -24,7 +24,7 @@ from tests.terminal_stage import Stage
 # ---- the scene -------------------------------------------------------------------------------
 
 COLUMNS: Final = 88
-ROWS: Final = 36
+ROWS: Final = 45
 DRAWN: Final = 45
 """How many rows there are in the picture at most, counted from the last one."""
 TITLE: Final = "twofold run"
@@ -32,23 +32,15 @@ START: Final = "The report says “-0 °C” in Oslo. Can you fix that?"
 PLACE: Final = Path("/tmp/weather")
 """Where it runs: the path is in the picture, so it is always the same."""
 ASKED: Final = "Run this command?"
-ANSWER: Final = "y"
-READING: Final = 0.6
-"""For how many seconds the question is read: no key answers what nobody can have read."""
-WORKING: Final = "Ctrl-C cancels"
-"""What is on the screen as long as the turn goes on."""
+"""What is on the screen when it is drawn: a question shows most of the client at once."""
 
 _TWOFOLD: Final = [sys.executable, "-P", "-m", "twofold"]
 COMMAND: Final = [*_TWOFOLD, "run", "--start", START, "--", *_TWOFOLD, "agent", "--speed", "0"]
 
 
-def a_turn(stage: Stage) -> None:
-    """The client, from the first words to the end of the turn."""
+def until_asked(stage: Stage) -> None:
+    """The client, from the first words to the question."""
     stage.wait_for(ASKED)
-    stage.wait_quiet(READING)
-    stage.press(ANSWER)
-    stage.wait_gone(ASKED)
-    stage.wait_gone(WORKING)
     stage.wait_quiet()
 
 
@@ -124,7 +116,7 @@ _SVG: Final = """\
 {chrome}
 <g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-whole)">
 {backgrounds}
-<g class="{unique_id}-matrix">{matrix}</g>
+<g class="{unique_id}-matrix" xml:space="preserve">{matrix}</g>
 </g>
 </svg>
 """
@@ -175,7 +167,7 @@ def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("usage: python -m scripts.picture FILE.svg")
     with _place() as place:
-        rows = taken(COMMAND, a_turn, cwd=place)
+        rows = taken(COMMAND, until_asked, cwd=place)
     Path(sys.argv[1]).write_text(picture(rows), encoding="utf-8")
 
 

@@ -330,3 +330,34 @@ async def test_a_view_of_a_session_that_is_gone_ends_at_once() -> None:
         session = await client.new_session("/work")
         await session.close()
         assert [changes async for changes in session.changes()] == []
+
+
+@simulated
+async def test_a_callback_can_be_told_before_its_time_and_is_not_told_twice() -> None:
+    told = Looks()
+    callback = ChangeCallback(told, 1)
+    session = Session("s")
+    callback.add(session.apply(chunk("m")))
+    await asyncio.sleep(0.1)
+    callback.add(session.apply(chunk("m")))
+    assert len(told) == 1
+    callback.flush()
+    assert [changes for _, changes in told] == [[EntryAdded(0)], [ContentAppended(0)]]
+    callback.flush()
+    await asyncio.sleep(5)
+    assert len(told) == 2
+
+
+@simulated
+async def test_when_a_turn_has_ended_a_view_can_be_told_of_all_of_it() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session()
+        told = Looks()
+        session.on_change(told, 0.1)
+        agent.update(said("one"), session_id=session.session_id)
+        await until(lambda: bool(told))
+        agent.update(said("two"), session_id=session.session_id)
+        await until(lambda: len(session.state.messages["agent"]["m1"].content) == 2)
+        assert len(told) == 1
+        session.flush_changes()
+        assert [changes for _, changes in told] == [[EntryAdded(0)], [ContentAppended(0)]]

@@ -108,11 +108,15 @@ class ChangeCallback(_Gathered):
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self.wait, self._call)
 
-    def end(self) -> None:
-        """Nothing will change any more: the rest is told now."""
+    def flush(self) -> None:
+        """Tell now what was gathered."""
         if self._timer is not None:
             self._timer.cancel()
             self._call()
+
+    def end(self) -> None:
+        """Nothing will change any more: the rest is told now."""
+        self.flush()
 
     def close(self) -> None:
         """Nobody wants to be called any more."""

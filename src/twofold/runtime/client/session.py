@@ -91,6 +91,10 @@ class ClientSession:
         """Have `callback(changes)` called at most `rate` times a second; returns what stops it."""
         return self._watchers.call_back(callback, rate)
 
+    def flush_changes(self) -> None:
+        """Have every callback of `on_change` called now with what has changed by now."""
+        self._watchers.flush()
+
     def changes(self, rate: float = RATE) -> ChangeFeed:
         """`async for changes in session.changes()`: facts, gathered `rate` times a second.
 

@@ -66,6 +66,12 @@ class Watchers:
         for feed in self.feeds:
             feed.add(changes)
 
+    def flush(self) -> None:
+        """Have every callback told of what has changed by now."""
+        for feed in self.feeds:
+            if isinstance(feed, ChangeCallback):
+                feed.flush()
+
     def end(self) -> None:
         """Nothing will change any more."""
         self._over = True

@@ -248,6 +248,7 @@ class Conversation:
                 if self._drawing is not None:
                     self._drawing.cancel()
                     self._drawing = None
+                self._session.flush_changes()
                 self._note_decisions()
                 self._tell_problems()
                 self._print(self._board.settle(self._display.width).settled)
