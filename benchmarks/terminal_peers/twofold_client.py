@@ -1,8 +1,8 @@
 """The client of Twofold: `python -m benchmarks.terminal_peers.twofold_client STREAM`.
 
 The real one, from the agent's pipe to the terminal, which leaves after one turn. STREAM may be
-`calls N` or `paced N` as well (see `agent`), or `idle SECONDS`: then it waits at its prompt, and tells how much
-processor time that took. It needs a terminal (see `in_terminal`).
+`calls N` or `paced N` as well (see `agent`), or `idle SECONDS`: then it waits at its prompt, and
+tells how much processor time that took. It needs a terminal (see `in_terminal`).
 """
 
 import argparse
@@ -28,10 +28,10 @@ class Measured(Conversation):
     clock: Clock
     redraws = 0
 
-    async def _turn(self, text: str, parts: Sequence[Part]) -> None:
+    async def _turn(self, text: str, sent: str, parts: Sequence[Part]) -> None:
         before = self._display.frames
         Measured.clock = Clock()
-        await super()._turn(text, parts)
+        await super()._turn(text, sent, parts)
         Measured.clock.stop()
         Measured.redraws = self._display.frames - before
 
