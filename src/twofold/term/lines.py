@@ -19,7 +19,7 @@ Row: TypeAlias = Parts
 """One row of the screen, of known width."""
 
 NARROWEST: Final = 8
-"""A line is never laid out narrower; a margin that leaves less than that goes."""
+"""A margin that leaves less than that goes, and what follows the first row has all of the width."""
 
 
 class Drawn(Protocol):
@@ -43,17 +43,14 @@ class Line:
 
     def rows(self, width: int | None) -> list[Row]:
         head_width = cells(self.head)
+        room = width - cells(self.margin) - head_width if width is not None else None
+        if width is not None and room is not None and room < NARROWEST:
+            # better without a margin than without a word on a row
+            return list(_rows((*self.head, *self.parts), max(1, width), self.prose))
         hang: Parts = ((" " * head_width, ""),) if head_width else ()
-        margin = self.margin
-        room = None
-        if width is not None:
-            room = width - cells(margin) - head_width
-            if room < NARROWEST:  # better without a margin than without a word on a row
-                margin, hang = (), ()
-                room = max(1, width - head_width) if head_width < width else max(1, width)
         made: list[Row] = []
         for number, row in enumerate(_rows(self.parts, room, self.prose)):
-            before = (*margin, *(hang if number else self.head))
+            before = (*self.margin, *(hang if number else self.head))
             made.append((*before, *row) if row else _stripped(before))
         return made
 
@@ -89,8 +86,7 @@ def cut(row: Row, width: int) -> Row:
     room = max(0, width - 1)
     for text, style in row:
         if cell_len(text) > room:
-            piece = chop_cells(text, room)[0] if room else ""
-            kept.append((piece if cell_len(piece) <= room else "", style))
+            kept.append((_fitting(text, room), style))
             break
         kept.append((text, style))
         room -= cell_len(text)
@@ -191,20 +187,30 @@ def _wrapped(row: Row, width: int) -> Iterator[Row]:
             made += word
             room -= size
             continue
-        bare = _stripped(word)
-        if made and cells(bare) <= room:  # only the blanks after it do not fit
-            made += bare
-            room = 0
-            continue
-        if made:
-            yield _stripped(tuple(made))
+        bare, blanks = _parted(word)
+        if cells(bare) > room:
+            if made:
+                yield _stripped(tuple(made))
+            *full, bare = _chopped(bare, width)
+            yield from full
             made, room = [], width
-        *full, last = _chopped(word, width) if size > width else [word]
-        yield from map(_stripped, full)
-        made = list(last)
-        room = width - cells(last)
-    if made:
+        made += bare
+        room -= cells(bare)
+        # blanks that do not fit are left out, and a row does not begin with them
+        fit = cells(blanks) <= room
+        made += blanks if fit else ()
+        room = room - cells(blanks) if fit else 0
+    if made or not plain(row).strip(" "):
         yield _stripped(tuple(made))
+
+
+def _parted(word: Row) -> tuple[Row, Row]:
+    """A word, and the blanks after it."""
+    bare = _stripped(word)
+    if not bare:
+        return (), word
+    text, style = word[len(bare) - 1]
+    return bare, ((text[len(bare[-1][0]) :], style), *word[len(bare) :])
 
 
 def _words(row: Row) -> Iterator[Row]:

@@ -10,9 +10,13 @@ import errno
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 
+from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.output.plain_text import PlainTextOutput
+from prompt_toolkit.utils import is_dumb_terminal
 from rich.console import Console
 
 from twofold.cli import status
@@ -27,6 +31,7 @@ from twofold.term.client.conversation import Conversation, Leave
 from twofold.term.client.known_sessions import known_sessions, title, when
 from twofold.term.client.login import LoginNeeded, log_in, wants_login, ways
 from twofold.term.content.images import Pictures
+from twofold.term.input.keys import Typed
 from twofold.term.input.menu import choose
 from twofold.term.input.prompt import Prompt
 from twofold.term.input.questions import Questions
@@ -41,11 +46,15 @@ async def interact(wanted: Wanted, connecting: Connecting) -> int:
     """Talk to an agent until the person leaves; the exit status."""
     system = Console(file=sys.stdout).color_system
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
-    display = Display(Tty(), Paint(system, encoding, color=wanted.color))
+    paint = Paint(system, encoding, color=wanted.color)
+    display = Display(Tty(), paint, dumb=is_dumb_terminal())
     client = _Client(wanted, connecting, display, create_input(sys.stdin))
     on_signals(client.interrupt)
+    # the prompt of a dumb terminal is the toolkit's own, which would still write some sequences
+    plainly = create_app_session(output=PlainTextOutput(sys.stdout))
     try:
-        return await client.run()
+        with plainly if display.dumb else nullcontext():
+            return await client.run()
     finally:
         display.leave()
 
@@ -60,6 +69,7 @@ class _Client:
         self._connecting = connecting
         self._display = display
         self._source = source
+        self._keys = Typed(source, self._pressed)
         self._questions = Questions()
         self._conversation: Conversation | None = None
         self._early: list[Problem] = []
@@ -68,13 +78,16 @@ class _Client:
 
     async def run(self) -> int:
         """Until the person leaves; the exit status."""
+        connecting = self._connecting.client(
+            ask=self._questions.ask,
+            login=True,
+            on_problem=self._problem,
+            on_slow=self._slow,
+        )
         try:
-            async with self._connecting.client(
-                ask=self._questions.ask,
-                login=True,
-                on_problem=self._problem,
-                on_slow=self._slow,
-            ) as client:
+            async with AsyncExitStack() as stack:
+                with self._keys.listening():
+                    client = await stack.enter_async_context(connecting)
                 self._display.show([], [])
                 session = await self._open(client)
                 if session is not None:
@@ -87,6 +100,7 @@ class _Client:
         except asyncio.CancelledError:
             if not self._interrupted:
                 raise
+            self._display.show([], [])
             return status.CANCELLED
         except OSError as error:
             if error.errno != errno.EIO:
@@ -97,10 +111,16 @@ class _Client:
     def interrupt(self) -> None:
         """A signal that wants this process to end."""
         if self._conversation is not None:
-            self._conversation.interrupt()
+            self._conversation.leave()
         elif self._task is not None:
             self._interrupted = True
             self._task.cancel()
+
+    def _pressed(self, key: str) -> bool:
+        """While the agent is waited for; anything else is for the prompt."""
+        if key == "c-c":
+            self.interrupt()
+        return key == "c-c"
 
     # ---- the session
 
@@ -122,11 +142,12 @@ class _Client:
             identity = await self._choose_session(client)
             if identity is None:
                 return None
-        if identity is None:
-            return await client.new_session(wanted.cwd)
-        if client.can("load"):
-            return await client.load_session(identity, wanted.cwd)
-        return await client.resume_session(identity, wanted.cwd)
+        with self._keys.listening():
+            if identity is None:
+                return await client.new_session(wanted.cwd)
+            if client.can("load"):
+                return await client.load_session(identity, wanted.cwd)
+            return await client.resume_session(identity, wanted.cwd)
 
     async def _choose_session(self, client: Client) -> str | None:
         known = (await known_sessions(client, self._wanted.cwd)).sessions
@@ -179,18 +200,20 @@ class _Client:
             for problem in self._early:
                 conversation.problem(problem)
             conversation.history()
-            await conversation.talk(self._wanted.start)
+            await conversation.talk(self._wanted.start, self._keys.ahead())
         finally:
             conversation.close()
 
     # ---- what is told
 
     def _slow(self, seconds: float) -> None:
-        words = f"Starting {shown(self._connecting.command)} … {seconds:.0f} s"
-        said = self._connecting.last_line
-        rows = [cut(((words, "yellow"),), self._display.width)]
-        if said:
-            rows.append(cut(((f"  {said}", "dim"),), self._display.width))
+        width, since = self._display.width, f" … {seconds:.0f} s"
+        words = cut(
+            ((f"Starting {shown(self._connecting.command)}", "yellow"),), width - len(since)
+        )
+        rows = [cut((*words, (since, "yellow")), width)]
+        if said := self._connecting.last_line:
+            rows.append(cut(((f"  {said}", "dim"),), width))
         self._display.show([], rows)
 
     def _problem(self, problem: Problem) -> None:

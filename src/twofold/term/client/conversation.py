@@ -108,40 +108,41 @@ class Conversation:
         self._board.everything()
         self._print(self._board.settle(self._display.width).settled)
 
-    async def talk(self, start: str | None) -> None:
-        """Turn after turn, until the person leaves."""
+    async def talk(self, start: str | None, ahead: str = "") -> None:
+        """Turn after turn, until the person leaves; `ahead` was typed before it could be heard."""
         if start is not None:
             self._print([()])
             await self._said(start)
         while True:
-            text = await self._ask()
+            text = await self._ask(ahead)
+            ahead = ""
             if text is None or not await self._said(text, self._prompt.pasted):
                 return
 
-    async def _ask(self) -> str | None:
+    async def _ask(self, prefill: str) -> str | None:
         """What the person says next; whatever the agent asks meanwhile is answered first."""
         self._print([()])
         self._display.leave()
-        prefill = self._keys.ahead()
+        prefill += self._keys.ahead()
         while True:
+            if self._questions.current is not None:  # it was asked as the turn ended
+                await self._attend()
+                prefill += self._keys.ahead()
             self._asking = asyncio.ensure_future(self._prompt.ask(prefill))
             await self._unless_leaving(self._asking)
             if not self._asking.cancelled():
                 return self._asking.result()
             prefill = self._prompt.typed
-            await self._attend()
-            prefill += self._keys.ahead()
 
     async def _said(self, text: str, pasted: Sequence[str] = ()) -> bool:
         """Do what the person said; False to leave."""
+        self._print(all_rows(user_lines([TextContent(text.strip())]), self._display.width))
         try:
             order = read_order(text, self._session.state)
-            if order is None:
-                words = text_to_send(text, self._session.state)
-                await self._turn(text, parts_of(words, self._cwd, pasted))
-                return True
-            self._print(line(text.strip(), "bold", "> ").rows(self._display.width))
-            return await self._obey(order)
+            if order is not None:
+                return await self._obey(order)
+            words = text_to_send(text, self._session.state)
+            await self._turn(words, parts_of(words, self._cwd, pasted))
         except LocalError as error:
             self._fault(error)
         except RequestFailed as error:
@@ -193,9 +194,8 @@ class Conversation:
 
     # ---- turns
 
-    async def _turn(self, text: str, parts: Sequence[Part]) -> None:
-        self._print(all_rows(user_lines([TextContent(text)]), self._display.width))
-        self._board.begin(text)
+    async def _turn(self, words: str, parts: Sequence[Part]) -> None:
+        self._board.begin(words)  # they are on the screen, and need not be shown if repeated
         reply: Reply | None = None
         with self._at_work():
             turn = asyncio.ensure_future(self._session.prompt(*parts))
@@ -254,19 +254,24 @@ class Conversation:
                 self._print(self._board.settle(self._display.width).settled)
                 self._display.leave()
 
-    def interrupt(self) -> None:
-        """Cancel the turn; if that was done already, or there is none, leave."""
+    def leave(self) -> None:
+        """Leave, whatever goes on."""
+        if not self._leaving.done():
+            self._leaving.set_result(None)
+
+    def _interrupt(self) -> None:
+        """Cancel the turn; if that was done already, leave."""
         if self._working and self._cancelling is None:
             self._cancelling = asyncio.create_task(self._session.cancel(GIVE_UP))
             self._session.state.cancel()
             self._board.cancelled()
             self._soon()
-        elif not self._leaving.done():
-            self._leaving.set_result(None)
+        else:
+            self.leave()
 
     def _pressed(self, key: str) -> bool:
         if key == "c-c":
-            self.interrupt()
+            self._interrupt()
         elif key == "c-o":
             self._board.unfolded = not self._board.unfolded
             self._board.redraw()
@@ -368,7 +373,8 @@ class Conversation:
             self._board.ask(Key("entry", call.index), width, room)
         if room < 0:
             asked.printed = True
-            self._board.ask_in_full(asked.told(width), width)
+            full = asked.rows(width) if self._display.dumb else asked.told(width)
+            self._board.ask_in_full(full, width)
 
     def _status(self, width: int) -> Row:
         state = footer(self._session.state)

@@ -30,9 +30,9 @@ class Typed:
         self._flush: asyncio.TimerHandle | None = None
 
     def ahead(self) -> str:
-        """What was typed ahead, once."""
+        """What was typed ahead, once; an Enter at its end sends nothing and is left out."""
         text, self._ahead = "".join(self._ahead), []
-        return text[:_LONGEST]
+        return text[:_LONGEST].strip("\n")
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -60,7 +60,7 @@ class Typed:
 
     def _keep(self, press: KeyPress, name: str) -> None:
         if press.key == Keys.BracketedPaste:
-            self._ahead.append(press.data)
+            self._ahead.append(press.data.replace("\r\n", "\n").replace("\r", "\n"))
         elif name in ("backspace", "c-h"):
             self._ahead = [text for text in ["".join(self._ahead)[:-1]] if text]
         elif name in ("c-m", "c-j"):

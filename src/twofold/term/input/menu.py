@@ -11,6 +11,8 @@ from twofold.term.lines import Row, cut, line
 from twofold.term.live.display import Display
 
 _HINT: Final = "Up and Down choose, Enter takes it, Esc leaves"
+_ROWS: Final = 12
+"""How many rows it takes where it is printed again for every key."""
 _STEPS: Final = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -10, "pagedown": 10}
 
 
@@ -24,13 +26,16 @@ class Menu:
 
     def rows(self, width: int, height: int) -> list[Row]:
         """The choices around the mark, as many as there is room for."""
-        room = max(1, height - 3)
+        title, hint = line(self._title, "bold").rows(width), [cut(((_HINT, "dim"),), width)]
+        if height < len(title) + 3:  # the choices are what is needed
+            title, hint = [], []
+        room = max(1, height - len(title) - len(hint))
         start = max(0, min(self.at - room // 2, len(self._choices) - room))
-        made = line(self._title, "bold").rows(width)
+        made: list[Row] = []
         for number in range(start, min(start + room, len(self._choices))):
             mark, style = ("> ", "bold") if number == self.at else ("  ", "")
             made.append(cut(((mark, "green"), (self._choices[number], style)), width))
-        return [*made, cut(((_HINT, "dim"),), width)]
+        return [*title, *made, *hint]
 
     def press(self, key: str) -> int | None:
         """Move the mark; the choice that was made, -1 for none of them, None to go on."""
@@ -50,15 +55,24 @@ async def choose(display: Display, source: Input, title: str, choices: Sequence[
     menu = Menu(title, choices)
     chosen: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
+    def draw() -> None:
+        if display.dumb:
+            display.show(menu.rows(display.width, _ROWS), [])
+        else:
+            display.show([], menu.rows(display.width, display.height))
+
     def pressed(key: str) -> bool:
+        if chosen.done():  # it stands there no more
+            return True
         answer = menu.press(key)
-        if answer is not None and not chosen.done():
+        if answer is not None:
             chosen.set_result(answer)
-        display.show([], menu.rows(display.width, display.height))
+        else:
+            draw()
         return True
 
     with Typed(source, pressed).listening():
-        display.show([], menu.rows(display.width, display.height))
+        draw()
         try:
             answer = await chosen
         finally:

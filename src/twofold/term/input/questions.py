@@ -13,6 +13,7 @@ from twofold.runtime.client.permissions import Question
 from twofold.session import Permission
 from twofold.term.draw import INDENT, question_lines
 from twofold.term.input.keys import ESCAPE
+from twofold.term.input.orders import said
 from twofold.term.lines import Drawn, Line, Row, all_rows, line
 from twofold.text import one_line, sanitize
 from twofold.view.blocks import PermissionBlock
@@ -71,6 +72,11 @@ class Asked:
         """The tool call that it is about."""
         return Permission("", self.question.request).tool_call_id
 
+    @property
+    def was_read(self) -> bool:
+        """Whether it has been on the screen for long enough."""
+        return self.seen is not None and asyncio.get_running_loop().time() - self.seen >= READ
+
     def rows(self, width: int, others: int = 0) -> list[Row]:
         """What would happen, and the keys."""
         return [*self.told(width), *self.answers(width, others)]
@@ -97,10 +103,10 @@ class Asked:
         parts: list[tuple[str, str]] = []
         for choice in self.choices:
             style = _STYLES.get(choice.option.kind, "")
-            kind = choice.option.kind.replace("_", " ")
-            name = one_line(choice.option.name)
-            said = name if name.lower() == kind else f"{name} ({one_line(kind)})"
-            parts += [(choice.key, f"bold reverse {style}"), (f" {said}   ", style)]
+            kind = said(choice.option.kind.replace("_", " "))
+            name = said(choice.option.name)
+            words = name if name.lower() == kind else f"{name} ({kind})"
+            parts += [(choice.key, f"bold reverse {style}"), (f" {words}   ", style)]
         parts += [("Esc", "bold"), (" reject", "dim")]
         return Line(tuple(parts), ((INDENT, ""),))
 
@@ -153,11 +159,11 @@ class Questions:
     def press(self, key: str) -> bool:
         """Take a key; False if it is no answer to what is asked."""
         asked = self.current
-        if asked is None or asked.seen is None or asked.answer.done():
+        if asked is None:
             return False
         chosen = next((choice for choice in asked.choices if choice.key == key), None)
         if chosen is None and key != ESCAPE:
             return False
-        if asyncio.get_running_loop().time() - asked.seen >= READ:
+        if asked.was_read and not asked.answer.done():
             asked.answer.set_result(chosen.option if chosen is not None else None)
         return True  # also a key that came too early: it must not become part of the next prompt

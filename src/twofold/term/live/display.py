@@ -18,8 +18,9 @@ from twofold.term.paint import Paint
 _BEGIN: Final = "\x1b[?2026h"
 """Show nothing until the frame is complete, in terminals that can wait."""
 _END: Final = "\x1b[?2026l"
-_HIDE: Final = "\x1b[?25l"
-_SHOW: Final = "\x1b[?25h"
+_TAKE: Final = "\x1b[?25l\x1b[?2004h"
+"""Hide the cursor, and mark what is pasted: a `y` in it is not a key that somebody pressed."""
+_GIVE_BACK: Final = "\x1b[?2004l\x1b[?25h"
 _ERASE_LINE: Final = "\x1b[K"
 _ERASE_BELOW: Final = "\x1b[J"
 
@@ -64,7 +65,9 @@ class Tty:
 class Display:
     """Settled rows above, live rows below."""
 
-    def __init__(self, terminal: Terminal, paint: Paint) -> None:
+    def __init__(self, terminal: Terminal, paint: Paint, *, dumb: bool = False) -> None:
+        """`dumb`: the terminal knows no escape sequence, so nothing on it is ever live."""
+        self.dumb = dumb
         self._terminal = terminal
         self._paint = paint
         self._live: list[Row] = []
@@ -81,15 +84,21 @@ class Display:
     @property
     def height(self) -> int:
         """How many live rows there may be."""
-        return max(1, self._terminal.size()[1] - 1)
+        return 1 if self.dumb else max(1, self._terminal.size()[1] - 1)
 
     def show(self, settled: Sequence[Row], live: Sequence[Row]) -> None:
         """Have `settled` stand there for good, instead of what was live, and `live` below it."""
+        if self.dumb:
+            if settled:
+                self._write("".join([f"{self._paint(row)}\r\n" for row in settled]))
+            return
         live = live[-self.height :]
         rows = [*settled, *live]
         size = self._terminal.size()
         if size != self._size:
-            text = self._begin_again(size) + self._written(rows, 0)
+            # erased first: a row that was broken is else remembered as such, whatever is in it
+            # later; and one by one, for who erases all of a screen may keep it in the scrollback
+            text = self._begin_again(size) + self._written(rows, 0, before=_ERASE_LINE)
         elif rows == self._live and (live or not rows):
             self._live = list(live)
             return
@@ -97,7 +106,7 @@ class Display:
             same = min(_common(self._live, rows), max(0, len(rows) - 1))
             text = self._from(same) + self._written(rows, same)
         if not self._hidden:
-            text, self._hidden = _HIDE + text, True
+            text, self._hidden = _TAKE + text, True
         self._live = list(live)
         if rows and not live:
             text += "\r\n"
@@ -107,7 +116,7 @@ class Display:
         """Leave what is live where it is, and the cursor on a new line, to be seen."""
         text = "\r\n" if self._live else ""
         if self._hidden:
-            text, self._hidden = text + _SHOW, False
+            text, self._hidden = text + _GIVE_BACK, False
         self._live = []
         if text:
             self._write(text)
@@ -131,8 +140,8 @@ class Display:
             return "\r\n"
         return _up(len(self._live) - 1 - row)
 
-    def _written(self, rows: Sequence[Row], start: int) -> str:
-        painted = [f"{self._paint(row)}{_ERASE_LINE}" for row in rows[start:]]
+    def _written(self, rows: Sequence[Row], start: int, before: str = "") -> str:
+        painted = [f"{before}{self._paint(row)}{_ERASE_LINE}" for row in rows[start:]]
         return "\r\n".join(painted) + _ERASE_BELOW
 
     def _begin_again(self, size: tuple[int, int]) -> str:

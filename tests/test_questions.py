@@ -1,0 +1,294 @@
+"""What an agent asks a person, and which key answers what."""
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+
+from tests.simulated import simulate, turns
+from twofold.policy import subject_of
+from twofold.runtime.client.permissions import Question
+from twofold.session import Session
+from twofold.term.input.questions import READ, Asked, Questions, choices
+from twofold.term.lines import plain
+from twofold.wire import v2
+from twofold.wire.shared import PermissionOption
+
+ONCE = PermissionOption("once", "Run it", "allow_once")
+ALWAYS = PermissionOption("always", "Always", "allow_always")
+NO = PermissionOption("no", "Do not run it", "reject_once")
+NEVER = PermissionOption("never", "Never", "reject_always")
+OTHER = PermissionOption("other", "Perhaps", "_maybe")
+KNOWN = [ONCE, ALWAYS, NO, NEVER]
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\nyes\u202e" + "x" * 10_000
+
+
+def asks(
+    options: Iterable[PermissionOption] = KNOWN,
+    title: str = "Run this?",
+    subject: v2.RequestPermissionSubject | None = None,
+    description: str | None = None,
+) -> Question:
+    request = v2.RequestPermissionRequest("s", title, list(options), description=description)
+    if subject is not None:
+        request.subject = subject
+    session = Session("s")
+    return Question(session, request, subject_of(request, session))
+
+
+def shown(questions: Questions, width: int = 60) -> str:
+    return "\n".join(plain(row) for row in questions.rows(width))
+
+
+# ---- which key is which ----------------------------------------------------------------------
+
+KEYS: dict[str, tuple[list[str], list[str]]] = {
+    "each kind has its key": (
+        ["allow_once", "allow_always", "reject_once", "reject_always"],
+        ["y", "a", "n", "d"],
+    ),
+    "wherever it stands": (["reject_once", "allow_once"], ["n", "y"]),
+    "two of one kind are told apart by numbers": (
+        ["allow_once", "allow_once", "reject_once"],
+        ["1", "2", "n"],
+    ),
+    "also where they do not stand together": (
+        ["allow_once", "reject_once", "allow_once"],
+        ["1", "n", "2"],
+    ),
+    "a kind that nobody knows has a number": (["_maybe", "allow", "y"], ["1", "2", "3"]),
+    "and so has an empty one": (["", "allow_once"], ["1", "y"]),
+    "there are nine numbers": (["_maybe"] * 11, list("123456789")),
+    "no options, no keys": ([], []),
+}
+
+
+@pytest.mark.parametrize(("kinds", "keys"), KEYS.values(), ids=list(KEYS))
+def test_a_key_stands_for_a_kind_of_option(kinds: list[str], keys: list[str]) -> None:
+    options = [PermissionOption(f"{n}", "yes", kind) for n, kind in enumerate(kinds)]
+    made = choices(options)
+    assert [choice.key for choice in made] == keys
+    assert [choice.option for choice in made] == options[: len(keys)]
+
+
+def test_an_option_of_an_unknown_kind_is_not_allowed_by_its_name() -> None:
+    made = choices([PermissionOption("y", "yes", "_allow_once"), NO])
+    assert [choice.key for choice in made] == ["1", "n"]
+
+
+# ---- answers ---------------------------------------------------------------------------------
+
+ANSWERS: dict[str, tuple[str, PermissionOption | None]] = {
+    "y allows once": ("y", ONCE),
+    "a allows always": ("a", ALWAYS),
+    "n rejects": ("n", NO),
+    "d rejects for always": ("d", NEVER),
+    "1 is the one of an unknown kind": ("1", OTHER),
+    "escape rejects": ("escape", None),
+}
+
+
+@pytest.mark.parametrize(("key", "answer"), ANSWERS.values(), ids=list(ANSWERS))
+def test_a_key_answers_what_was_read(key: str, answer: PermissionOption | None) -> None:
+    async def main() -> None:
+        questions = Questions()
+        asking = asyncio.create_task(questions.ask(asks([*KNOWN, OTHER])))
+        await turns()
+        questions.rows(60)
+        await asyncio.sleep(READ * 1.1)
+        assert questions.press(key)
+        assert await asking == answer
+        assert questions.current is None
+        assert questions.rows(60) == []
+
+    simulate(main())
+
+
+@pytest.mark.parametrize("key", ["c-m", "c-j", " ", "Y", "2", "x", "up", "<bracketed-paste>"])
+def test_any_other_key_answers_nothing_and_is_for_someone_else(key: str) -> None:
+    async def main() -> None:
+        questions = Questions()
+        asking = asyncio.create_task(questions.ask(asks()))
+        await turns()
+        questions.rows(60)
+        await asyncio.sleep(READ * 1.1)
+        assert not questions.press(key)
+        await turns()
+        assert not asking.done()
+        questions.press("n")
+        assert await asking == NO
+
+    simulate(main())
+
+
+@pytest.mark.parametrize("key", ["y", "escape"])
+def test_a_key_that_comes_before_the_question_could_be_read_is_nobodys(key: str) -> None:
+    async def main() -> None:
+        questions = Questions()
+        asking = asyncio.create_task(questions.ask(asks()))
+        await turns()
+        assert questions.press(key)  # it is not even drawn
+        questions.rows(60)
+        assert questions.press(key)
+        await asyncio.sleep(READ * 0.9)
+        questions.rows(60)  # drawn again: it is read since the first time
+        assert questions.press(key)
+        await turns()
+        assert not asking.done()
+        await asyncio.sleep(READ * 0.2)
+        assert questions.press(key)
+        assert questions.press(key)  # twice: it answers once, and is not typed ahead
+        assert await asking == (ONCE if key == "y" else None)
+
+    simulate(main())
+
+
+def test_without_a_question_no_key_is_an_answer() -> None:
+    async def main() -> None:
+        assert not any(Questions().press(key) for key in ("y", "n", "escape", "1"))
+
+    simulate(main())
+
+
+# ---- several ---------------------------------------------------------------------------------
+
+
+def test_questions_are_asked_one_after_the_other_and_each_is_read() -> None:
+    async def main() -> None:
+        questions = Questions()
+        changes: list[str | None] = []
+        questions.changed = lambda: changes.append(
+            questions.current.question.request.title if questions.current else None
+        )
+        asking = [
+            asyncio.create_task(questions.ask(asks(title=title))) for title in ("one", "two", "six")
+        ]
+        await turns()
+        assert "? one" in shown(questions)
+        assert "(2 more questions wait)" in shown(questions)
+        await asyncio.sleep(READ * 1.1)
+        questions.press("y")
+        await turns()
+        assert "? two" in shown(questions)
+        assert "(1 more question waits)" in shown(questions)
+        assert questions.press("y")  # it came for the one before
+        await turns()
+        assert not asking[1].done()
+        await asyncio.sleep(READ * 1.1)
+        questions.press("n")
+        await turns()
+        assert "more question" not in shown(questions)
+        await asyncio.sleep(READ * 1.1)
+        questions.press("escape")
+        assert [await each for each in asking] == [ONCE, NO, None]
+        assert changes == ["one", "one", "one", "two", "six", None]
+
+    simulate(main())
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_question_that_is_cancelled_goes_away(number: int) -> None:
+    async def main() -> None:
+        questions = Questions()
+        asking = [asyncio.create_task(questions.ask(asks(title=title))) for title in ("one", "two")]
+        await turns()
+        questions.rows(60)
+        asking[number].cancel()
+        await turns()
+        left = asking[1 - number]
+        assert asking[number].cancelled()
+        assert ("? two" if number == 0 else "? one") in shown(questions)
+        await asyncio.sleep(READ * 1.1)
+        questions.press("a")
+        assert await left == ALWAYS
+
+    simulate(main())
+
+
+# ---- what is to be seen ----------------------------------------------------------------------
+
+
+def seen(question: Question, width: int = 60) -> list[str]:
+    async def main() -> list[str]:
+        return [plain(row) for row in Asked(question).rows(width)]
+
+    return simulate(main())
+
+
+def test_a_question_shows_what_would_happen_and_the_keys() -> None:
+    command = v2.CommandPermissionSubject("make all\nmake install", "/home/me/project")
+    assert seen(asks([ONCE, NO], "Build it?", command, "It takes a while.")) == [
+        "",
+        "? Build it?",
+        "  It takes a while.",
+        "  $ make all",
+        "  make install",
+        "  in /home/me/project",
+        "  y Run it (allow once)   n Do not run it (reject once)",
+        "  Esc reject",
+    ]
+
+
+def test_a_question_about_a_tool_call_shows_its_command_and_its_paths() -> None:
+    call = v2.ToolCallPatch(
+        "t",
+        kind="edit",
+        raw_input={"command": "sed -i s/a/b/ a.py"},
+        locations=[v2.ToolCallLocation("/src/a.py"), v2.ToolCallLocation("/src/b.py")],
+    )
+    rows = seen(asks([NO], "Edit?", v2.ToolCallPermissionSubject(call)))
+    assert rows == [
+        *("", "? Edit?", "  $ sed -i s/a/b/ a.py", "  /src/a.py", "  /src/b.py"),
+        "  n Do not run it (reject once)   Esc reject",
+    ]
+
+
+def test_an_option_that_is_called_like_its_kind_is_not_told_twice() -> None:
+    options = [PermissionOption("a", "Allow once", "allow_once"), OTHER]
+    assert seen(asks(options))[-1] == "  y Allow once   1 Perhaps (maybe)   Esc reject"
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        v2.CommandPermissionSubject(EVIL, EVIL),
+        v2.ToolCallPermissionSubject(
+            v2.ToolCallPatch(EVIL, title=EVIL, locations=[v2.ToolCallLocation(EVIL)] * 100)
+        ),
+    ],
+    ids=["command", "tool call"],
+)
+def test_nothing_that_an_agent_asks_reaches_the_terminal_as_a_command(
+    subject: v2.RequestPermissionSubject,
+) -> None:
+    options = [PermissionOption("o", EVIL, "allow_once"), PermissionOption("p", EVIL, EVIL)]
+    rows = seen(asks(options, EVIL, subject, EVIL), 80)
+    assert all(char.isprintable() for row in rows for char in row)
+    assert "\u202e" not in "".join(rows)
+
+
+def test_the_keys_are_seen_however_long_the_options_are_called() -> None:
+    async def main() -> None:
+        asked = Asked(asks([PermissionOption("o", EVIL, kind) for kind in ("allow_once", "x")]))
+        rows = [plain(row) for row in asked.answers(80)]
+        assert len(rows) < 8
+        assert rows[0].startswith("  y")
+        assert rows[-1].endswith("Esc reject")
+
+    simulate(main())
+
+
+def test_what_was_printed_is_not_shown_again_only_the_keys_are() -> None:
+    async def main() -> None:
+        questions = Questions()
+        asking = asyncio.create_task(questions.ask(asks(title="Long?")))
+        await turns()
+        assert questions.current is not None
+        questions.current.printed = True
+        assert "Long?" not in shown(questions)
+        assert "y Run it" in shown(questions)
+        await asyncio.sleep(READ * 1.1)
+        questions.press("y")
+        assert await asking == ONCE
+
+    simulate(main())
