@@ -28,12 +28,12 @@ class Measured(Conversation):
     clock: Clock
     redraws = 0
 
-    async def _turn(self, text: str, sent: str, parts: Sequence[Part]) -> None:
-        before = self._display.frames
+    async def _turn(self, words: str, parts: Sequence[Part]) -> None:
+        before = self._drawing.frames
         Measured.clock = Clock()
-        await super()._turn(text, sent, parts)
+        await super()._turn(words, parts)
         Measured.clock.stop()
-        Measured.redraws = self._display.frames - before
+        Measured.redraws = self._drawing.frames - before
 
 
 def main() -> None:

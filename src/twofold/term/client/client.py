@@ -28,6 +28,7 @@ from twofold.runtime.commands import shown
 from twofold.runtime.errors import Problem
 from twofold.term.client.connecting import Connecting, Wanted, on_signals
 from twofold.term.client.conversation import Conversation, Leave
+from twofold.term.client.drawing import Drawing
 from twofold.term.client.known_sessions import known_sessions, title, when
 from twofold.term.client.login import LoginNeeded, log_in, wants_login, ways
 from twofold.term.content.images import Pictures
@@ -71,6 +72,7 @@ class _Client:
         self._source = source
         self._keys = Typed(source, self._pressed)
         self._questions = Questions()
+        self._drawing: Drawing | None = None
         self._conversation: Conversation | None = None
         self._early: list[Problem] = []
         self._task = asyncio.current_task()
@@ -185,24 +187,18 @@ class _Client:
             color=self._wanted.color,
             input=self._source,
         )
-        pictures = Pictures(os.environ)
+        drawing = Drawing(session, self._display, prompt, self._questions, Pictures(os.environ))
         conversation = Conversation(
-            session,
-            self._display,
-            prompt,
-            self._source,
-            self._questions,
-            pictures,
-            self._wanted.cwd.absolute(),
+            session, drawing, prompt, self._source, self._questions, self._wanted.cwd.absolute()
         )
-        self._conversation = conversation
+        self._drawing, self._conversation = drawing, conversation
         try:
             for problem in self._early:
-                conversation.problem(problem)
+                drawing.problem(problem)
             conversation.history()
             await conversation.talk(self._wanted.start, self._keys.ahead())
         finally:
-            conversation.close()
+            drawing.close()
 
     # ---- what is told
 
@@ -217,8 +213,8 @@ class _Client:
         self._display.show([], rows)
 
     def _problem(self, problem: Problem) -> None:
-        if self._conversation is not None:
-            self._conversation.problem(problem)
+        if self._drawing is not None:
+            self._drawing.problem(problem)
         else:
             self._early.append(problem)
 
