@@ -6,7 +6,7 @@ before the question could be read. There is no default: Enter says nothing, Esca
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from twofold.runtime.client.permissions import Question
@@ -14,7 +14,7 @@ from twofold.session import Permission
 from twofold.term.draw import INDENT, question_lines
 from twofold.term.input.keys import ESCAPE
 from twofold.term.input.orders import said
-from twofold.term.lines import Drawn, Line, Row, all_rows, line
+from twofold.term.lines import Drawn, Line, Parts, Row, all_rows, cells, line
 from twofold.text import one_line, sanitize
 from twofold.view.blocks import PermissionBlock
 from twofold.wire import v2
@@ -87,7 +87,7 @@ class Asked:
 
     def answers(self, width: int, others: int = 0) -> list[Row]:
         """The keys."""
-        lines = [self._answers()]
+        lines = [Line(parts, ((INDENT, ""),)) for parts in _packed(self._answers(), width)]
         if others:
             what = "question waits" if others == 1 else "questions wait"
             lines.append(line(f"({others} more {what})", "dim", INDENT))
@@ -99,16 +99,26 @@ class Asked:
             for path in self.question.subject.paths[:20]
         ]
 
-    def _answers(self) -> Line:
-        parts: list[tuple[str, str]] = []
+    def _answers(self) -> Iterator[Parts]:
         for choice in self.choices:
             style = _STYLES.get(choice.option.kind, "")
             kind = said(choice.option.kind.replace("_", " "))
             name = said(choice.option.name)
             words = name if name.lower() == kind else f"{name} ({kind})"
-            parts += [(choice.key, f"bold reverse {style}"), (f" {words}   ", style)]
-        parts += [("Esc", "bold"), (" reject", "dim")]
-        return Line(tuple(parts), ((INDENT, ""),))
+            yield (choice.key, f"bold reverse {style}"), (f" {words}", style)
+        yield ("Esc", "bold"), (" reject", "dim")
+
+
+def _packed(answers: Iterable[Parts], width: int) -> Iterator[Parts]:
+    """As many answers on a line as fit, none of them parted."""
+    made: Parts = ()
+    for parts in answers:
+        longer: Parts = (*made, ("   ", ""), *parts) if made else parts
+        if made and len(INDENT) + cells(longer) > width:
+            yield made
+            longer = parts
+        made = longer
+    yield made
 
 
 def _block(question: Question) -> PermissionBlock:

@@ -76,7 +76,8 @@ class Board:
         self._above = True
 
     def everything(self) -> None:
-        """Show all that there is, as after a session was loaded."""
+        """Show all that there is, as after a session was loaded, below what the client has said."""
+        self._above = True
         self._touch(self._follower.everything())
 
     def take(self, changes: Iterable[Change]) -> None:
@@ -93,9 +94,8 @@ class Board:
         self._append(RemarkCard(lines))
 
     def _append(self, card: Card) -> None:
-        for before in self._cards:
-            if isinstance(before, UserCard | ThoughtCard):
-                before.done = True  # it goes on as something else
+        if self._cards and isinstance(self._cards[-1], UserCard | ThoughtCard):
+            self._cards[-1].done = True  # it goes on as something else
         self._cards.append(card)
 
     def _touch(self, keys: Iterable[Key]) -> None:
@@ -112,7 +112,7 @@ class Board:
                     continue
                 self._by_key[key] = card
                 self._append(card)
-            if self.session.cancelling:
+            if self._cancelled:  # the session has forgotten it when the turn ends, which is quick
                 card.after_cancel()
             card.refresh()
             self._this_turn[key] = None
@@ -144,7 +144,8 @@ class Board:
                 return ThoughtCard(key, message, lambda: self.fold_thoughts, start)
             case "session":
                 return BlockCard(key, self._follower.block, self._look) if gone is None else None
-        return MessageCard(key, message, gone.heard if gone is not None else None)
+        heard = gone.heard if gone is not None else None
+        return MessageCard(key, message, heard, cancelled=self._cancelled)
 
     def _look(self) -> Look:
         return Look(None if self.unfolded else FOLD, self._outputs)

@@ -84,9 +84,17 @@ class Card:
 class MessageCard(Card):
     """A message of the agent: markdown that grows."""
 
-    def __init__(self, key: Key, message: Message, before: "Heard | None" = None) -> None:
+    def __init__(
+        self,
+        key: Key,
+        message: Message,
+        before: "Heard | None" = None,
+        *,
+        cancelled: bool = False,
+    ) -> None:
         super().__init__(key)
         self._message = message
+        self._cancelled = cancelled
         self._markdown = MarkdownLines()
         self._lines: deque[tuple[Drawn, list[Row]]] = deque()
         self._width = 0
@@ -105,7 +113,10 @@ class MessageCard(Card):
         """Read what is new."""
         if not self.heard.continues(self._message):
             self._start_again()
-        for block in self.heard.more(self._message):
+        more = self.heard.more(self._message)
+        if more and self._cancelled and not self._late:
+            self._begin_late()
+        for block in more:
             if isinstance(block, TextContent):
                 self._add(self._markdown.feed(block.text))
             else:
@@ -123,10 +134,12 @@ class MessageCard(Card):
 
     def after_cancel(self) -> None:
         """What comes from here on comes after the turn was cancelled."""
-        if not self._late:
-            self._add(self._markdown.end())
-            self._markdown, self._late = MarkdownLines(), True
-            self._add([line("⊘ after the cancel:")])
+        self._cancelled = True  # told with the first of it: often there is none
+
+    def _begin_late(self) -> None:
+        self._add(self._markdown.end())
+        self._markdown, self._late = MarkdownLines(), True
+        self._add([line("⊘ after the cancel:")])
 
     def _start_again(self) -> None:
         """The message was replaced by another one: what is in the scrollback stays there."""
