@@ -29,8 +29,9 @@ _SHOWN: Final = re.compile(rb"(?<!\x1b\[\?25l)\x1b\[\?2004h")
 """What a prompt writes when it appears; the display of a turn hides the cursor before it."""
 _OURS: Final = re.compile(
     r"\x1b\[(?:\?(?:1l|12l|7[hl]|25[hl]|2004[hl]|2026[hl])|[0-9]*[ABCDJK]|[0-9;]*m)"
+    r"|\x1b\]8;(?:id=[0-9]+;file:///[!-~]+|;)\x1b\\"
 )
-"""Modes of keys, cursor, wrapping, pastes and frames; moves, erasing, and looks."""
+"""Modes of keys, cursor, wrapping, pastes and frames; moves, erasing, looks, and links to files."""
 
 
 def command(

@@ -10,9 +10,11 @@ from tests.screens import MemoryTerminal, memory_display
 from tests.strategies import v2_struct_streams
 from twofold.session import Session
 from twofold.session.reduce import NotBase64
-from twofold.term.lines import line
+from twofold.term.draw import question_lines
+from twofold.term.lines import all_rows, line, plain
 from twofold.term.live.board import FOLD, Board
 from twofold.term.live.display import Display
+from twofold.view.blocks import PermissionBlock
 from twofold.view.follow import Key
 from twofold.wire import v2
 from twofold.wire.content import ImageContent, TextContent
@@ -215,13 +217,23 @@ def test_open_calls_and_late_words_are_shown_as_cancelled() -> None:
     scene.board.cancelled()
     scene.play(said("after"))
     assert "⊘ Call a  (cancelling)" in scene.terminal.screen
+    scene.play(said("new", "n"))
     rows = scene.end()
     assert "⊘ Call a  (cancelled)" in rows
+    assert rows[-2:] == ["⊘ after the cancel:", "new"]
     assert rows[rows.index("before") : rows.index("after") + 1] == [
         "before",
         "⊘ after the cancel:",
         "after",
     ]
+
+
+def test_a_cancel_that_nothing_is_said_after_leaves_no_word_of_it() -> None:
+    scene = Scene().play(v2.StateUpdate("running"), said("before"))
+    scene.session.cancel()
+    scene.board.cancelled()
+    scene.play(v2.StateUpdate("idle", stop_reason="cancelled"))
+    assert scene.end() == ["before"]
 
 
 # ---- questions -----------------------------------------------------------------------------------
@@ -240,6 +252,57 @@ def test_a_call_that_someone_is_asked_about_is_shown_in_full_before() -> None:
     assert [row for row in rows if row.startswith("  +line")] == [
         f"  +line {number}" for number in range(60)
     ]
+
+
+def asks(scene: Scene, identity: str, request_id: int = 1) -> None:
+    """The agent asks about a tool call."""
+    request = v2.RequestPermissionRequest(
+        "s", "Do it?", [], subject=v2.ToolCallPermissionSubject(v2.ToolCallPatch(identity))
+    )
+    scene.board.take(scene.session.ask(request_id, request))
+
+
+def test_a_call_that_someone_is_asked_about_stays_to_be_seen_whatever_comes_after_it() -> None:
+    diff = v2.JuneDiff("/new", "".join(f"line {number}\n" for number in range(6)))
+    scene = Scene(rows=20).play(call("a", "pending", content=[diff]))
+    asks(scene, "a")
+    scene.board.ask(Key("entry", 0), scene.display.width, room=15)
+    scene.draw()
+    scene.play(*(said(f"words {number}\n\n") for number in range(30)))
+    rows = scene.terminal.all
+    assert [row for row in rows if row.startswith("  +line")] == [f"  +line {n}" for n in range(6)]
+    scene.board.take(scene.session.settle(1))
+    scene.play(call("a", "completed"))
+    assert "✓ Call a  (completed)" in scene.end()
+
+
+def test_a_call_that_floats_is_shown_in_full_when_it_is_asked_about() -> None:
+    content = [v2.Content(TextContent("\n".join(f"item {number}" for number in range(8))))]
+    scene = Scene().play(call("a", content=content), *(said(f"w{n}\n\n") for n in range(30)))
+    assert "  item 7" not in scene.terminal.screen
+    asks(scene, "a")
+    scene.board.ask(Key("entry", 0), scene.display.width, room=3)
+    scene.draw()
+    assert "  item 7" in scene.terminal.all
+
+
+def test_no_line_of_a_command_can_pass_for_another_line_of_the_question() -> None:
+    lines = question_lines(PermissionBlock(1, "Run?", None, "ls\n  y Allow", "/w", ()))
+    assert [plain(row) for row in all_rows(lines, 40)] == [
+        "? Run?",
+        "  $ ls",
+        "  >   y Allow",
+        "  in /w",
+    ]
+
+
+def test_output_that_an_agent_has_fenced_is_shown_without_the_fence() -> None:
+    text = "```console\nfirst\n" + "more\n" * 30 + "```"
+    scene = Scene(rows=40).play(call("a", "completed", content=[v2.Content(TextContent(text))]))
+    rows = scene.end()
+    assert "    first" in rows
+    assert not any("```" in row for row in rows)
+    assert any("more lines" in row for row in rows)
 
 
 def test_what_was_decided_stands_with_the_call() -> None:

@@ -377,11 +377,11 @@ def test_the_death_of_the_agent_is_told_with_its_last_words(version: Version) ->
         begin(stage, "/crash")
         ends(stage, 7)
         [(_, came)] = turns(stage)
-        call, said = came.split("\n\n")
+        call, said, error = came.split("\n\n")
         assert call == "◐ $ Divide by zero  (execute, in progress)"
-        assert said.startswith("I crash in the middle of a")
-        assert " ended with exit code 3. The end of its standard error:" in " ".join(said.split())
-        assert said.endswith("\n  demo agent: divided by zero, as it was asked to")
+        assert said == "I crash in the middle of a"
+        assert " ended with exit code 3. The end of its standard error:" in " ".join(error.split())
+        assert error.endswith("\n  demo agent: divided by zero, as it was asked to")
 
 
 # ---- between the turns -----------------------------------------------------------------------

@@ -220,7 +220,7 @@ def test_the_showcase_is_told_to_the_letter_and_every_answer_counts(version: Ver
         assert looks(stage, "y Run it")[:3] == (
             Run("  ", Look()),
             Run("y", Look("green", bold=True, reverse=True)),
-            Run(" Run it (allow once)   ", Look("green")),
+            Run(" Run it (allow once)", Look("green")),
         )
         stage.press("y")
         wait_prompt(stage, after)

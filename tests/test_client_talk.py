@@ -373,3 +373,12 @@ def test_who_waits_for_a_person_uses_no_processor() -> None:
         before, until = stage.cpu_seconds(), time.monotonic() + 2
         stage.wait_for(asleep)
         assert stage.cpu_seconds() - before < 0.1
+
+
+def test_a_ctrl_c_that_comes_together_with_the_enter_cancels_the_turn() -> None:
+    with client() as stage:
+        stage.wait_for(at_prompt)
+        stage.type("/silent\r\x03")
+        stage.wait_for("The turn ended: cancelled.")
+        stage.wait_for(at_prompt)
+        leave(stage)

@@ -1,14 +1,17 @@
 """The live part of the terminal, on a terminal in memory."""
 
+import re
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens import MemoryTerminal, memory_display
+from twofold.term.draw import path_style
 from twofold.term.lines import Row
 from twofold.term.live.display import Display
-from twofold.term.paint import Paint
+from twofold.term.paint import Paint, has_links
 
 words = st.text("abc äß日", max_size=12).map(lambda text: text.rstrip())
 styles = st.sampled_from(["", "bold", "red", "dim italic"])
@@ -125,3 +128,31 @@ def test_without_colours_there_is_weight_but_no_colour() -> None:
     assert Paint("standard", "utf-8")(row) == "\x1b[1;31mword\x1b[0m plain"
     assert Paint("standard", "utf-8", color=False)(row) == "\x1b[1mword\x1b[0m plain"
     assert Paint(None, "utf-8")(row) == "word plain"
+
+
+def test_a_path_is_a_link_where_the_terminal_has_links_and_nothing_of_it_can_end_the_link() -> None:
+    row: Row = (("/a b/\x9c", path_style("/a b/\x9c")),)
+    painted = Paint("standard", "utf-8", links=True)(row)
+    assert re.sub("id=[0-9]+", "id=", painted) == (
+        "\x1b]8;id=;file:///a%20b/%C2%9C\x1b\\\x1b[34m/a b/\x9c\x1b[0m\x1b]8;;\x1b\\"
+    )
+    assert Paint("standard", "utf-8")(row) == "\x1b[34m/a b/\x9c\x1b[0m"
+    assert path_style("relative").link is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "links"),
+    [
+        ({"TERM": "xterm-256color"}, True),
+        ({"TERM": "tmux-256color"}, True),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "vscode"}, False),
+        ({"TERM": "xterm-256color", "TERMINAL_EMULATOR": "JetBrains-JediTerm"}, False),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "linux"}, False),
+        ({}, False),
+    ],
+)
+def test_links_are_made_for_terminals_that_know_them_and_find_no_lines_themselves(
+    environment: dict[str, str], links: bool
+) -> None:
+    assert has_links(environment) is links

@@ -222,7 +222,7 @@ def test_a_question_shows_what_would_happen_and_the_keys() -> None:
         "? Build it?",
         "  It takes a while.",
         "  $ make all",
-        "  make install",
+        "  > make install",
         "  in /home/me/project",
         "  y Run it (allow once)   n Do not run it (reject once)",
         "  Esc reject",

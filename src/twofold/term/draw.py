@@ -8,8 +8,12 @@ in silence: where something is folded a line says how much.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
+from urllib.parse import quote
+
+from rich.style import Style
 
 from twofold.term.content.diff import diff_lines
+from twofold.term.content.markdown import MarkdownLines
 from twofold.term.lines import AnyStyle, Drawn, Line, Parts, line
 from twofold.view.blocks import (
     Block,
@@ -130,10 +134,16 @@ def tool_call_lines(block: ToolCallBlock, look: Look) -> Iterator[Drawn]:
     """A tool call: what it is and how it stands, where it works, what came of it."""
     yield tool_call_head(block)
     for location in _unnamed(block):
-        yield line(str(location), "blue", INDENT, prose=False)
+        yield Line(((str(location), path_style(location.path)),), ((INDENT, ""),), prose=False)
     yield from _items(block.items, INDENT, "", look)
     for permission in block.permissions:
         yield from permission_lines(permission, INDENT)
+
+
+def path_style(path: str) -> Style:
+    """How the path of a file looks: one can click on it where the terminal has links."""
+    link = f"file://{quote(path)}" if path.startswith("/") else None
+    return Style(color="blue", link=link)
 
 
 def tool_call_head(block: ToolCallBlock) -> Line:
@@ -223,8 +233,16 @@ def _items(items: Iterable[Item], margin: str, style: AnyStyle, look: Look) -> I
                 assert_never(item)
 
 
-def _text(text: str, margin: str, style: AnyStyle, fold: int | None) -> Iterator[Line]:
+def _text(text: str, margin: str, style: AnyStyle, fold: int | None) -> Iterator[Drawn]:
     if not text:
+        return
+    if text.startswith("```"):  # many agents fence what their tools print
+        markdown = MarkdownLines()
+        drawn = [*markdown.feed(text), *markdown.end()]
+        left = len(drawn) - fold if fold is not None else 0
+        yield from behind(drawn[:fold] if left > 0 else drawn, margin)
+        if left > 0:
+            yield line(f"… {counted(left, 'more line')}", "dim italic", margin)
         return
     rows = text.split("\n") if fold is not None else []
     if fold is None or len(rows) <= fold:
@@ -245,7 +263,10 @@ def _terminal(item: TerminalItem, margin: str, look: Look) -> Iterator[Drawn]:
 
 
 def _command(command: str, cwd: str | None, margin: str) -> Iterator[Line]:
-    yield line(f"$ {command}", "bold", margin, prose=False)
+    """As a shell shows it: no line of a command can pass for anything else."""
+    for number, row in enumerate(command.split("\n")):
+        sign: Parts = (("> " if number else "$ ", "bold"),)
+        yield Line(((row, "bold"),), ((margin, ""),) if margin else (), prose=False, head=sign)
     if cwd:
         yield line(f"in {cwd}", "dim", margin)
 

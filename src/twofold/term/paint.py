@@ -3,6 +3,7 @@
 Text is put between the escape sequences as it is, so it has to be safe before it gets here.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -29,13 +30,29 @@ def _style(name: str) -> Style:
     return Style.parse(name)
 
 
+def has_links(environment: Mapping[str, str]) -> bool:
+    """Whether one can click on a path because we say that it is one, as far as can be told.
+
+    Some terminals find `path:line` by themselves, and then open the very line: these are left
+    alone.
+    """
+    if environment.get("TERM_PROGRAM") in ("vscode", "Apple_Terminal", "zed"):
+        return False
+    if "JETBRAINS" in environment.get("TERMINAL_EMULATOR", "").upper():
+        return False
+    return environment.get("TERM", "").startswith(("xterm", "tmux", "screen", "foot", "alacritty"))
+
+
 class Paint:
     """`paint(row)`: a row as text with escape sequences, in one encoding."""
 
-    def __init__(self, system: str | None, encoding: str, *, color: bool = True) -> None:
+    def __init__(
+        self, system: str | None, encoding: str, *, color: bool = True, links: bool = False
+    ) -> None:
         """`system`: what the terminal can show (`standard`, `256`, `truecolor`; None: nothing)."""
         self._system = SYSTEMS.get(system or "")
         self._color = color
+        self._links = links
         self.encoding = encoding
         self._utf = encoding.lower().replace("_", "-").startswith("utf")
 
@@ -53,6 +70,8 @@ class Paint:
         if not style or self._system is None:
             return text
         found = _style(style) if isinstance(style, str) else style
+        if found.link and not self._links:
+            found = found.update_link(None)
         if not self._color:
             found = found.without_color
         return found.render(text, color_system=self._system) if found else text

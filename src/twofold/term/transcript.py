@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.segment import Segment, Segments
+from rich.style import Style
 
 from twofold.session import Session
 from twofold.term.draw import Look, block_lines
-from twofold.term.lines import Row, all_rows, plain
+from twofold.term.lines import AnyStyle, Row, all_rows, plain
 from twofold.view.outline import outline
 
 # Blocks go to the console in batches: one by one is slow, all at once holds everything twice.
@@ -48,15 +49,18 @@ class _Printer:
             self._segments.append(Segment("\n"))
         self._above = True
         if self._console.is_terminal:
-            style = self._console.get_style
             for row in rows:
-                self._segments += [Segment(text, style(name)) for text, name in row]
+                self._segments += [Segment(text, self._style(style)) for text, style in row]
                 self._segments.append(Segment("\n"))
         else:
             self._segments.append(Segment("".join([f"{plain(row)}\n" for row in rows])))
         self._waiting += 1
         if self._waiting >= _BATCH:
             self.flush()
+
+    def _style(self, style: AnyStyle) -> Style:
+        """The style; what is shown here is read elsewhere than it was done: no links to files."""
+        return self._console.get_style(style).update_link(None)
 
     def flush(self) -> None:
         """Print what waits."""

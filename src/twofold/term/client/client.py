@@ -36,9 +36,9 @@ from twofold.term.input.keys import Typed
 from twofold.term.input.menu import choose
 from twofold.term.input.prompt import Prompt
 from twofold.term.input.questions import Questions
-from twofold.term.lines import Drawn, Line, all_rows, cut, line
+from twofold.term.lines import BLANK, Drawn, Line, all_rows, cut, line
 from twofold.term.live.display import Display, Tty
-from twofold.term.paint import Paint
+from twofold.term.paint import Paint, has_links
 from twofold.text import one_line, sanitize
 from twofold.version import VERSION
 
@@ -47,7 +47,7 @@ async def interact(wanted: Wanted, connecting: Connecting) -> int:
     """Talk to an agent until the person leaves; the exit status."""
     system = Console(file=sys.stdout).color_system
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
-    paint = Paint(system, encoding, color=wanted.color)
+    paint = Paint(system, encoding, color=wanted.color, links=has_links(os.environ))
     display = Display(Tty(), paint, dumb=is_dumb_terminal())
     client = _Client(wanted, connecting, display, create_input(sys.stdin))
     on_signals(client.interrupt)
@@ -97,7 +97,8 @@ class _Client:
         except Leave:
             return status.CANCELLED
         except TwofoldError as error:
-            self._tell([line(sanitize(str(error)), "red")])
+            above = [BLANK] if self._conversation is not None else []
+            self._tell([*above, line(sanitize(str(error)), "red")])
             return status.of_error(error)
         except asyncio.CancelledError:
             if not self._interrupted:

@@ -26,7 +26,7 @@ from twofold.term.input.orders import read_order, text_to_send
 from twofold.term.input.prompt import Prompt
 from twofold.term.input.questions import Questions
 from twofold.term.lines import all_rows, line
-from twofold.term.live.cards import user_lines
+from twofold.term.live.message_cards import user_lines
 from twofold.text import one_line, sanitize
 from twofold.view.outline import STOP_REASONS
 from twofold.wire.content import TextContent
@@ -189,6 +189,7 @@ class Conversation:
         cancelled = asyncio.ensure_future(self._session.cancel(GIVE_UP))
         await asyncio.sleep(0)
         if self._drawing.working:
+            self._session.flush_changes()  # what came before it is not marked
             self._drawing.cancelling = True
             self._drawing.board.cancelled()
             self._drawing.soon()

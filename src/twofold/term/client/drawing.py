@@ -203,6 +203,7 @@ class Drawing:
         asked = self._questions.current
         if asked is None or asked.seen is not None:
             return
+        self._session.flush_changes()  # what it is about is on the board
         room = height - len(asked.rows(width)) - 2
         call = self._session.state.tool_calls.get(asked.tool_call_id or "")
         if call is not None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from prompt_toolkit.input import Input
+from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
@@ -39,6 +40,8 @@ class Typed:
         """Take the keys of the terminal, in a block."""
         with self._source.raw_mode(), self._source.attach(self._ready):
             try:
+                # what came together with the Enter that ended a prompt, when its turn has begun
+                asyncio.get_running_loop().call_soon(self._take, get_typeahead(self._source))
                 yield
             finally:
                 if self._flush is not None:

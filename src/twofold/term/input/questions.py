@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from twofold.runtime.client.permissions import Question
 from twofold.session import Permission
-from twofold.term.draw import INDENT, question_lines
+from twofold.term.draw import INDENT, path_style, question_lines
 from twofold.term.input.keys import ESCAPE
 from twofold.term.input.orders import said
 from twofold.term.lines import Drawn, Line, Parts, Row, all_rows, cells, line
@@ -95,7 +95,7 @@ class Asked:
 
     def _paths(self) -> list[Drawn]:
         return [
-            line(one_line(path), "blue", INDENT, prose=False)
+            Line(((one_line(path), path_style(one_line(path))),), ((INDENT, ""),), prose=False)
             for path in self.question.subject.paths[:20]
         ]
 

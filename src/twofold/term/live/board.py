@@ -15,12 +15,11 @@ from twofold.session.changes import Change
 from twofold.term.content.outputs import Outputs
 from twofold.term.draw import Look, block_lines, counted, plan_lines
 from twofold.term.lines import Drawn, Row, all_rows, cut, line
-from twofold.term.live.cards import (
-    BlockCard,
-    Card,
+from twofold.term.live.cards import BlockCard, Card, RemarkCard
+from twofold.term.live.message_cards import (
+    THOUGHT_ROWS,
     Heard,
     MessageCard,
-    RemarkCard,
     ThoughtCard,
     UserCard,
     folded,
@@ -166,18 +165,22 @@ class Board:
         return Frame(self._taken(), [*live, *pinned][-height:])
 
     def ask(self, key: Key, width: int, room: int) -> None:
-        """A question is about this block: if it takes more than `room`, show it for good."""
+        """A question is about this block: unless it is the last and fits, show it for good."""
         card = self._by_key.get(key)
         if card is None:
             return
         if card in self._floating:
             self._floating.remove(card)
             self._cards.append(card)
-        rows = card.rows(width)
-        if len(rows) + 1 > room:
+        room -= len(self._floating_rows(width)) + len(self._plan_rows(width))
+        if len(card.rows(width)) + 1 > room or card is not self._cards[-1]:
             self._clear(width, up_to=card)
-            self._print(card, rows)
-            self._forget(card)
+            self._show_for_good(card, width)
+
+    def _show_for_good(self, card: Card, width: int) -> None:
+        """Print a card that is not done: when it changes, it is shown again."""
+        self._print(card, card.rows(width))
+        self._forget(card)
 
     def ask_in_full(self, rows: Sequence[Row], width: int) -> None:
         """A question that does not fit on the screen: it stands there for good, below all else."""
@@ -237,7 +240,7 @@ class Board:
         entry = self.session.entries[int(key.identity)] if key.kind == "entry" else None
         if isinstance(entry, Message) and entry.role == "thought" and block is not None:
             rows = all_rows(block_lines(block, Look()), width)
-            return self.fold_thoughts and folded(rows, 4) != rows
+            return self.fold_thoughts and folded(rows, THOUGHT_ROWS) != rows
         return False
 
     def redraw(self) -> None:
@@ -299,6 +302,8 @@ class Board:
             if alone and not first.done:
                 return 0
             self._go(first, width)
+        elif first.waiting:  # all of it has to be seen
+            self._show_for_good(first, width)
         else:
             self._floating.append(self._cards.pop(0))
         return taken
