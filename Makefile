@@ -23,14 +23,16 @@ help:
 	@echo 'make bench   measure, beside the official SDKs'
 	@echo 'make clean   remove everything made here'
 
+SPEED := 1
+AGENT = $(RUN)/twofold agent --speed $(SPEED)
 ASK := The report says “-0 °C” when it is just below freezing. Please fix that and add a test.
 
 # Without a terminal the turn is played for whoever reads the output.
 demo: $(VENV)/.cli
 	@if [ -t 0 ] && [ -t 1 ]; then \
-	  $(RUN)/twofold run --start '$(ASK)'; \
+	  $(RUN)/twofold run --start '$(ASK)' -- $(AGENT); \
 	else \
-	  $(RUN)/twofold run --prompt '$(ASK)' --allow execute </dev/null; \
+	  $(RUN)/twofold run --prompt '$(ASK)' --allow execute -- $(AGENT) </dev/null; \
 	fi
 
 test: $(VENV)/.dev
@@ -76,4 +78,4 @@ $(VENV)/.cli: $(VENV)/.made pyproject.toml
 $(VENV)/.dev: $(VENV)/.made pyproject.toml
 	@echo 'installing twofold[dev]'
 	@$(PIP) --editable '.[dev]'
-	@touch $@
+	@touch $@ $(VENV)/.cli

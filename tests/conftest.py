@@ -34,7 +34,7 @@ PROCESSES = {
     *("test_process", "test_run", "test_run_ends", "test_stdio", "test_terminals"),
     *("test_connecting", "test_login", "test_sessions_command", "test_terminal_stage"),
     *("test_picture", "test_client_scenarios", "test_client_showcase", "test_client_talk"),
-    *("test_client_start", "test_client_looks"),
+    *("test_client_start", "test_client_looks", "test_make_demo"),
     "test_twofold_client",
 }
 
