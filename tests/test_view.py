@@ -851,7 +851,7 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(item)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
-            if field.name != "request_id":  # not for show
+            if field.metadata.get("shown", True):
                 yield from strings(getattr(value, field.name))
 
 

@@ -1,4 +1,7 @@
-"""What a view shows, piece by piece. Every string in here is safe to show.
+"""What a view shows, piece by piece.
+
+Every string in here is safe to show, but for what is marked as not shown: ids, and what a peer
+sent as it is.
 
 Blocks say what there is, in the order to show it, and leave colours, columns and keys to the
 toolkit. Words of the protocol that no schema knows never reach a block as if they were known:
@@ -11,6 +14,8 @@ from typing import TypeAlias
 from twofold.session import Role
 from twofold.view.diff import DiffLine
 from twofold.wire.content import ContentBlock
+
+NOT_SHOWN = {"shown": False}
 
 # ---- inside messages and tool calls --------------------------------------------------------
 
@@ -27,7 +32,7 @@ class DescribedItem:
     """Something that is not text, in a few words: `[image image/png, 12 KB]`."""
 
     text: str
-    content: ContentBlock | None = field(default=None, compare=False, repr=False)
+    content: ContentBlock | None = field(default=None, compare=False, metadata=NOT_SHOWN)
     """What it is, as the peer sent it, for views that can do more than name it."""
 
 
@@ -47,7 +52,7 @@ class TerminalItem:
     exit: str | None
     """How it ended, in words; None if it has not."""
     succeeded: bool
-    terminal_id: str = field(default="", compare=False)
+    terminal_id: str = field(default="", compare=False, metadata=NOT_SHOWN)
 
 
 Item: TypeAlias = TextItem | DescribedItem | DiffItem | TerminalItem
@@ -77,7 +82,7 @@ class PermissionOption:
 class PermissionBlock:
     """A question that waits for an answer."""
 
-    request_id: int | str
+    request_id: int | str = field(metadata=NOT_SHOWN)
     title: str
     description: str | None
     command: str | None
