@@ -175,11 +175,6 @@ One message, in two pieces.
 ✓ Look around  (completed)
 
 Another message.""",
-    # without an id nobody can know that it is the same message
-    "whole-copy": """\
-Piece by piece, and then all at once.
-
-Piece by piece, and then all at once.""",
 }
 
 # How far the message is when something is told beside it is up to the clock: so blocks are

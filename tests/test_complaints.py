@@ -368,7 +368,7 @@ def test_chunks_without_ids_are_neither_glued_nor_split() -> None:
     simulate(main())
 
 
-def test_a_copy_with_an_id_is_not_glued_to_the_pieces_without_one() -> None:
+def test_a_copy_with_an_id_of_pieces_without_one_is_the_same_message() -> None:
     """claude-agent-acp#796: deltas without an id, and then a whole copy with one."""
 
     async def main() -> None:
@@ -377,8 +377,11 @@ def test_a_copy_with_an_id_is_not_glued_to_the_pieces_without_one() -> None:
             agent.update(chunk("Hel"))
             agent.update(chunk("lo"))
             agent.update(chunk("Hello", messageId="m"))
-            assert texts(session) == ["Hello", "Hello"]
-            assert len({entry.message_id for entry in session.state.entries}) == 2  # type: ignore[union-attr]
+            assert texts(session) == ["Hello"]
+            agent.update(chunk(", world", messageId="m"))
+            assert texts(session) == ["Hello, world"]
+            agent.update(chunk("Another.", messageId="n"))
+            assert texts(session) == ["Hello, world", "Another."]
 
     simulate(main())
 

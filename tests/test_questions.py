@@ -243,6 +243,11 @@ def test_a_question_about_a_tool_call_shows_its_command_and_its_paths() -> None:
     ]
 
 
+def test_options_that_no_key_is_left_for_are_counted() -> None:
+    options = [PermissionOption(f"{number}", "Maybe", "maybe") for number in range(12)]
+    assert seen(asks(options))[-1] == "  (3 more options have no key)"
+
+
 def test_an_option_that_is_called_like_its_kind_is_not_told_twice() -> None:
     options = [PermissionOption("a", "Allow once", "allow_once"), OTHER]
     assert seen(asks(options))[-1] == "  y Allow once   1 Perhaps (maybe)   Esc reject"

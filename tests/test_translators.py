@@ -188,6 +188,45 @@ def test_a_null_or_empty_id_is_no_id(no_id: str | None) -> None:
     assert message_ids(up(said(messageId="m"), said(messageId=no_id))) == ["m", "m"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "whole"),
+    [
+        ("agent_message_chunk", "agent_message"),
+        ("agent_thought_chunk", "agent_thought"),
+        ("user_message_chunk", "user_message"),
+    ],
+)
+def test_all_of_a_message_without_an_id_at_once_and_with_one_is_that_message(
+    kind: str, whole: str
+) -> None:
+    copy = said("ab", kind, messageId="m", _meta={"k": 1})
+    made = Up()(said("a", kind), said("b", kind), copy, said("c", kind, messageId="m"))
+    first = made[0]["messageId"]
+    assert made[2] == {
+        "sessionUpdate": whole,
+        "messageId": first,
+        "content": [text("ab")],
+        "_meta": {"k": 1},
+    }
+    assert message_ids(made) == [first] * 4
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        [said("a"), said("c")],  # another text
+        [said("a"), tool_call(), said("b")],  # what came after a boundary is another message
+        [said("ab", messageId="n")],  # it has a name
+        [said("ab", "agent_thought_chunk")],
+        [said("a"), {**said("b"), "content": {"type": "image", "data": "", "mimeType": "x"}}],
+        [said("")],
+    ],
+)
+def test_a_message_with_an_id_that_repeats_no_nameless_one_is_a_message(before: list[Json]) -> None:
+    *_, made = Up()(*before, said("ab", messageId="m"))
+    assert (made["sessionUpdate"], made["messageId"]) == ("agent_message_chunk", "m")
+
+
 def test_what_comes_after_the_end_of_a_turn_joins_its_last_message() -> None:
     up = Up()
     up.prompt("hi")

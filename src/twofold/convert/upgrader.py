@@ -4,7 +4,8 @@
 what the user asked. Pure: updates in, updates out, losses reported.
 """
 
-from typing import Any, TypeGuard
+import zlib
+from typing import Any, Final, TypeGuard
 
 from msgspec.structs import replace
 
@@ -27,6 +28,12 @@ from twofold.wire import v1, v2
 from twofold.wire.base import UNSET
 from twofold.wire.content import ContentBlock, TextContent
 
+_WHOLE: Final[dict[type, type[v2.UserMessage | v2.AgentMessage | v2.AgentThought]]] = {
+    v1.UserMessageChunk: v2.UserMessage,
+    v1.AgentMessageChunk: v2.AgentMessage,
+    v1.AgentThoughtChunk: v2.AgentThought,
+}
+
 
 class Upgrader:
     """A version 1 session on its way to version 2.
@@ -46,6 +53,8 @@ class Upgrader:
         """The id that the user's last prompt was given."""
         self._open: type[v1.ContentChunk] | None = None
         self._open_id = ""
+        self._nameless = _Nameless()
+        self._names: dict[str, str] = {}  # ids of messages that were begun without one
         self._titles: dict[str, str] = {}
         self._owned: set[str] = set()
         self._echo = Echo()
@@ -86,7 +95,11 @@ class Upgrader:
         ):
             return None
         if message_id:
+            if self._nameless or message_id in self._names:
+                return None
             self._open_id = message_id
+        elif self._nameless:
+            self._nameless.add(content.text)
         return CHUNKS[type(update)](self._open_id, content)
 
     def _chunk(self, update: v1.ContentChunk) -> list[v2.SessionUpdate]:
@@ -96,15 +109,28 @@ class Upgrader:
             return []
         kind = type(update)
         if update.message_id:
-            message_id = update.message_id
+            if self._open is kind and self._nameless.is_said_by(update.content):
+                return [self._named(update)]
+            message_id = self._names.get(update.message_id, update.message_id)
+            self._nameless.forget()
         elif self._open is kind:
             # a message without an id goes on until something else comes between
             message_id = self._open_id
+            self._nameless.go_on(update.content)
         else:
             message_id = self._new_id(kind)
+            self._nameless.begin(update.content)
         chunk = upgrade_chunk(update, message_id, self.losses)
         self._open, self._open_id = kind, message_id
         return [chunk]
+
+    def _named(self, update: v1.ContentChunk) -> v2.SessionUpdate:
+        """All of a message that came without an id, at once and with one: it is that message."""
+        self._names[update.message_id or ""] = self._open_id
+        self._nameless.forget()
+        chunk = upgrade_chunk(update, self._open_id, self.losses)
+        whole = _WHOLE[type(update)]
+        return whole(self._open_id, [chunk.content], meta=chunk.meta, unknown=chunk.unknown)
 
     def _new_id(self, kind: type[v1.ContentChunk]) -> str:
         self._made += 1
@@ -226,6 +252,53 @@ class Upgrader:
             usage=UNSET if response.usage is None else response.usage,
             **carried(response, v2.StateUpdate, self.losses, ""),
         )
+
+
+class _Nameless:
+    """What was said in a message without an id, as far as it can be told from other texts."""
+
+    __slots__ = ("_known", "_length", "_sum")
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """No such message is open, or it holds something else than text."""
+        self._known, self._length, self._sum = False, 0, 0
+
+    def __bool__(self) -> bool:
+        """Whether one is open."""
+        return self._known
+
+    def begin(self, content: ContentBlock) -> None:
+        """A message begins."""
+        self._known, self._length, self._sum = True, 0, 0
+        self.go_on(content)
+
+    def go_on(self, content: ContentBlock) -> None:
+        """It goes on."""
+        if not isinstance(content, TextContent):
+            self.forget()
+        elif self._known:
+            self.add(content.text)
+
+    def add(self, text: str) -> None:
+        """It goes on with a text."""
+        self._length += len(text)
+        self._sum = _checked(text, self._sum)
+
+    def is_said_by(self, content: ContentBlock) -> bool:
+        """Whether this is all of it at once."""
+        return (
+            self._known
+            and isinstance(content, TextContent)
+            and len(content.text) == self._length > 0
+            and _checked(content.text) == self._sum
+        )
+
+
+def _checked(text: str, before: int = 0) -> int:
+    return zlib.crc32(text.encode(errors="surrogatepass"), before)
 
 
 def _is_mode(option: v2.SessionConfigOption) -> TypeGuard[v2.SessionConfigSelect]:

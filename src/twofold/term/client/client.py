@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
+from typing import Final
 
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import Input, create_input
@@ -41,6 +42,9 @@ from twofold.term.live.display import Display, Tty
 from twofold.term.paint import Paint, has_links
 from twofold.text import one_line, sanitize
 from twofold.version import VERSION
+
+_EARLY: Final = 100
+"""How many problems are kept until they can be told."""
 
 
 async def interact(wanted: Wanted, connecting: Connecting) -> int:
@@ -209,14 +213,15 @@ class _Client:
             ((f"Starting {shown(self._connecting.command)}", "yellow"),), width - len(since)
         )
         rows = [cut((*words, (since, "yellow")), width)]
-        if said := self._connecting.last_line:
-            rows.append(cut(((f"  {said}", "dim"),), width))
+        told = [one_line(str(problem)) for problem in self._early[-1:] if problem.kind != "loss"]
+        said = [each for each in (self._connecting.last_line, *told) if each]
+        rows += [cut(((f"  {each}", "dim"),), width) for each in said]
         self._display.show([], rows)
 
     def _problem(self, problem: Problem) -> None:
         if self._drawing is not None:
             self._drawing.problem(problem)
-        else:
+        elif len(self._early) < _EARLY:
             self._early.append(problem)
 
     def _tell(self, lines: Iterable[Drawn]) -> None:

@@ -88,6 +88,8 @@ class Asked:
     def answers(self, width: int, others: int = 0) -> list[Row]:
         """The keys."""
         lines = [Line(parts, ((INDENT, ""),)) for parts in _packed(self._answers(), width)]
+        if left := len(self.question.options) - len(self.choices):
+            lines.append(line(f"({left} more options have no key)", "dim", INDENT))
         if others:
             what = "question waits" if others == 1 else "questions wait"
             lines.append(line(f"({others} more {what})", "dim", INDENT))
