@@ -66,7 +66,8 @@ class Stage(AnyStage):
         self._screen = TerminalScreen(columns, rows, self._send, encoding)
         self._outgoing = bytearray()
         self._encoding = encoding
-        self._hung_up = False  # nobody is left who could write
+        self._left = False  # nobody is left who could write
+        self._hung_up = False  # it is closed
         self._closing = False
         super().__init__(command, columns=columns, rows=rows, cwd=cwd, env=env)
 
@@ -164,7 +165,7 @@ class Stage(AnyStage):
     def _live(self) -> None:
         """Read what is written, and write what was typed: never waiting for one of them only."""
         try:
-            while not self._closing and not self._hung_up:
+            while not self._closing and not self._left:
                 writing = [self._master] if self._outgoing else []
                 ready, writable, _ = select.select([self._master, self._waking], writing, [])
                 with self._changed:
@@ -177,6 +178,9 @@ class Stage(AnyStage):
         except BaseException as failure:
             self._failure = failure  # the next wait raises it
         finally:
+            if self._left:  # a program closes what it has open before it ends: no signal for that
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(PATIENCE)
             with self._changed:
                 os.close(self._master)
                 self._hung_up = True
@@ -194,7 +198,7 @@ class Stage(AnyStage):
         except OSError:  # on Linux, when the last one that had it open closed it
             output = b""
         if not output:
-            self._hung_up = True
+            self._left = True
             return
         self._screen.feed(output)
         self._written(output)
@@ -349,7 +353,7 @@ class TmuxStage(AnyStage):
         return self._tmux("display-message", "-p", f"#{{{variable}}}").strip()
 
     def _over(self) -> bool:
-        return self._asked("pane_dead") == "1"
+        return self._status() is not None
 
     def _stop(self) -> None:
         self._closing = True
