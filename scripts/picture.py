@@ -8,7 +8,7 @@ fetched from anywhere: the font is whichever monospace there is.
 import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -63,12 +63,20 @@ def taken(
 
 
 @contextmanager
-def _place() -> Iterator[Path]:
-    PLACE.mkdir()
+def the_place() -> Iterator[Path]:
+    """The directory of the picture, for as long as it is taken."""
+    PLACE.mkdir(exist_ok=True)
     try:
         yield PLACE
     finally:
-        PLACE.rmdir()
+        with suppress(OSError):  # someone else takes a picture there
+            PLACE.rmdir()
+
+
+def of_the_client() -> list[Row]:
+    """The client as it is asked something, in the middle of a turn."""
+    with the_place() as place:
+        return taken(COMMAND, until_asked, cwd=place)
 
 
 # ---- the picture -----------------------------------------------------------------------------
@@ -166,9 +174,7 @@ def _colour(name: str) -> Color | None:
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("usage: python -m scripts.picture FILE.svg")
-    with _place() as place:
-        rows = taken(COMMAND, until_asked, cwd=place)
-    Path(sys.argv[1]).write_text(picture(rows), encoding="utf-8")
+    Path(sys.argv[1]).write_text(picture(of_the_client()), encoding="utf-8")
 
 
 if __name__ == "__main__":

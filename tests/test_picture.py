@@ -1,12 +1,13 @@
 """The pictures of the documentation: what stands in a terminal is drawn, and nothing else."""
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from scripts.picture import picture, taken
-from tests.terminal_screen import Look, Row, Run
+from scripts.picture import TITLE, of_the_client, picture, taken
+from tests.terminal_screen import Look, Row, Run, plain
 from tests.terminal_stage import Stage
 
 HOSTILE = "<a> & \"b\" 'c' ]]> 世界"
@@ -14,9 +15,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def words(drawing: str) -> list[str]:
-    return [
-        (each.text or "").replace("\xa0", " ") for each in ElementTree.fromstring(drawing).iter()
-    ]
+    texts = ElementTree.fromstring(drawing).iter(f"{SVG}text")
+    return [(each.text or "").replace("\xa0", " ") for each in texts]
 
 
 def rows(*texts: str) -> list[Row]:
@@ -82,3 +82,11 @@ def test_a_picture_is_taken_of_what_a_program_wrote_last() -> None:
         (Run("ready", Look(fg="green", bold=True)), Run(" typed", Look())),
         *rows("got typed"),
     ]
+
+
+def test_the_picture_in_the_documentation_shows_the_client_as_it_is() -> None:
+    """If it does not: `python -m scripts.picture docs/client.svg`."""
+    page = Path(__file__).resolve().parents[1] / "docs" / "client.svg"
+    drawn = "".join(word for word in words(page.read_text("utf-8")) if word != TITLE)
+    shown = "".join(map(plain, of_the_client()))
+    assert "".join(drawn.split()) == "".join(shown.split())
