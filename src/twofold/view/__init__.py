@@ -22,6 +22,7 @@ from twofold.view.blocks import (
     UnknownBlock,
 )
 from twofold.view.diff import DiffLine, diff_lines
+from twofold.view.follow import Follower, Key
 from twofold.view.outline import entry_block, footer, outline
 
 __all__ = [
@@ -30,8 +31,10 @@ __all__ = [
     "DescribedItem",
     "DiffItem",
     "DiffLine",
+    "Follower",
     "FooterBlock",
     "Item",
+    "Key",
     "Location",
     "MessageBlock",
     "NoticeBlock",
