@@ -4,7 +4,6 @@
 what the user asked. Pure: updates in, updates out, losses reported.
 """
 
-import zlib
 from typing import Any, Final, TypeGuard
 
 from msgspec.structs import replace
@@ -24,6 +23,7 @@ from twofold.convert.upgrade import (
     upgrade_simple,
     upgrade_tool_call,
 )
+from twofold.text.seen import Seen
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET
 from twofold.wire.content import ContentBlock, TextContent
@@ -99,7 +99,7 @@ class Upgrader:
                 return None
             self._open_id = message_id
         elif self._nameless:
-            self._nameless.add(content.text)
+            self._nameless.go_on(content)
         return CHUNKS[type(update)](self._open_id, content)
 
     def _chunk(self, update: v1.ContentChunk) -> list[v2.SessionUpdate]:
@@ -257,48 +257,39 @@ class Upgrader:
 class _Nameless:
     """What was said in a message without an id, as far as it can be told from other texts."""
 
-    __slots__ = ("_known", "_length", "_sum")
+    __slots__ = ("_seen",)
 
     def __init__(self) -> None:
-        self.forget()
+        self._seen: Seen | None = None
+
+    def __bool__(self) -> bool:
+        """Whether one is open, of nothing but text."""
+        return self._seen is not None
 
     def forget(self) -> None:
         """No such message is open, or it holds something else than text."""
-        self._known, self._length, self._sum = False, 0, 0
-
-    def __bool__(self) -> bool:
-        """Whether one is open."""
-        return self._known
+        self._seen = None
 
     def begin(self, content: ContentBlock) -> None:
         """A message begins."""
-        self._known, self._length, self._sum = True, 0, 0
+        self._seen = Seen()
         self.go_on(content)
 
     def go_on(self, content: ContentBlock) -> None:
         """It goes on."""
         if not isinstance(content, TextContent):
             self.forget()
-        elif self._known:
-            self.add(content.text)
-
-    def add(self, text: str) -> None:
-        """It goes on with a text."""
-        self._length += len(text)
-        self._sum = _checked(text, self._sum)
+        elif self._seen is not None:
+            self._seen.add(content.text)
 
     def is_said_by(self, content: ContentBlock) -> bool:
         """Whether this is all of it at once."""
         return (
-            self._known
+            self._seen is not None
+            and self._seen.length > 0
             and isinstance(content, TextContent)
-            and len(content.text) == self._length > 0
-            and _checked(content.text) == self._sum
+            and self._seen.is_all_of(content.text)
         )
-
-
-def _checked(text: str, before: int = 0) -> int:
-    return zlib.crc32(text.encode(errors="surrogatepass"), before)
 
 
 def _is_mode(option: v2.SessionConfigOption) -> TypeGuard[v2.SessionConfigSelect]:

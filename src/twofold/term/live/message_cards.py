@@ -5,7 +5,6 @@ to the scrollback line by line. A message that is replaced by one that begins wi
 another one, it is said again.
 """
 
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from twofold.term.draw import INDENT, MESSAGE_MARGINS, MESSAGE_STYLES, counted
 from twofold.term.lines import Drawn, Line, Row, all_rows, line
 from twofold.term.live.cards import Card
 from twofold.text import sanitize
+from twofold.text.seen import Seen
 from twofold.view.content import described
 from twofold.view.follow import Key
 from twofold.wire.content import ContentBlock, ImageContent, TextContent
@@ -149,8 +149,7 @@ class Heard:
     def __init__(self, message: Message) -> None:
         self._content: Sequence[ContentBlock] = message.content
         self._count = 0
-        self._length = 0
-        self._sum = 0
+        self._seen = Seen()
         self._rest = ""
         """What a message that replaced another one says beyond it."""
 
@@ -159,11 +158,10 @@ class Heard:
         if message.content is self._content:
             return True
         # replaced as a whole: most often by all that was said in pieces, or by more of it
-        text = message.text
-        if len(text) < self._length or _checked(text[: self._length]) != self._sum:
+        if not self._seen.begins(message.text):
             return False
         self._content, self._count = message.content, len(message.content)
-        self._rest = text[self._length :]
+        self._rest = message.text[self._seen.length :]
         return True
 
     def more(self, message: Message) -> list[ContentBlock]:
@@ -175,13 +173,8 @@ class Heard:
         self._count = len(message.content)
         for block in new:
             if isinstance(block, TextContent):
-                self._length += len(block.text)
-                self._sum = _checked(block.text, self._sum)
+                self._seen.add(block.text)
         return new
-
-
-def _checked(text: str, before: int = 0) -> int:
-    return zlib.crc32(text.encode(errors="surrogatepass"), before)
 
 
 class ThoughtCard(Card):
