@@ -5,7 +5,6 @@ away (`give`). A card whose block says nothing has no rows. Those of messages, w
 `message_cards`.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -28,7 +27,7 @@ FINISHED: Final = frozenset({"completed", "failed", "cancelled"})
 """The statuses after which nothing more is expected."""
 
 
-class Card(ABC):
+class Card:
     """What is still to be shown of one block."""
 
     done = False
@@ -50,9 +49,9 @@ class Card(ABC):
     def after_cancel(self) -> None:
         """What comes from here on comes after the turn was cancelled."""
 
-    @abstractmethod
     def rows(self, width: int) -> list[Row]:
-        """What is not in the scrollback yet."""
+        """What is not in the scrollback yet: nothing, if there is nothing to say."""
+        return []
 
     def give(self, width: int, count: int) -> list[Row]:
         """At least the first `count` rows, for good, as far as they are settled."""
