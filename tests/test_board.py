@@ -176,6 +176,18 @@ def test_a_long_item_is_folded_and_can_be_expanded() -> None:
     assert "  line 49" in ["".join(part for part, _ in row) for row in expanded]
 
 
+def test_what_is_folded_on_the_screen_can_be_unfolded_and_folded_again() -> None:
+    text = "\n".join(f"line {number}" for number in range(FOLD + 5))
+    scene = Scene(rows=40).play(call("a", content=[v2.Content(TextContent(text))]))
+    last = f"  line {FOLD + 4}"
+    for unfolded in (True, False):
+        assert (last in scene.terminal.screen) is not unfolded
+        scene.board.unfolded = unfolded
+        scene.board.redraw()
+        scene.draw()
+        assert (last in scene.terminal.screen) is unfolded
+
+
 def test_a_thought_shows_its_end_while_it_is_thought_and_its_beginning_when_it_is_folded() -> None:
     words = " ".join(f"thought{number:02}" for number in range(60))
     scene = Scene().play(v2.AgentThoughtChunk("t", TextContent(words)))

@@ -12,7 +12,7 @@ from itertools import chain, dropwhile, islice
 from typing import Final
 
 from twofold.term.content.screen import Screen
-from twofold.term.content.sequences import Control, Escape, Piece, Pieces, Sequence, Written
+from twofold.term.content.sequences import Control, Escape, Piece, Reader, Sequence, Written
 from twofold.term.lines import Line, Parts
 from twofold.text.terminal import TerminalText
 
@@ -79,12 +79,12 @@ _WRAP: Final = 7
 class Emulator:
     """A terminal that a program writes to. Feed it, and look at its `lines`."""
 
-    __slots__ = ("_before", "_drawn", "_pieces", "_plain", "_screen", "_told", "hidden")
+    __slots__ = ("_before", "_drawn", "_plain", "_reader", "_screen", "_told", "hidden")
 
     def __init__(self, columns: int = 80, rows: int = 24) -> None:
         """A size that no terminal has is taken for the nearest that one could have."""
         self._screen = Screen(min(max(columns, 20), 500), min(max(rows, 5), 200))
-        self._pieces = Pieces()
+        self._reader = Reader()
         self._drawn = ""  # the character written last, which can be repeated
         self._plain: TerminalText | None = None
         self._before: list[Parts] = []  # what stood on the screen when it failed, from below
@@ -96,7 +96,7 @@ class Emulator:
         """Take in what the program wrote next."""
         if len(data) > AT_ONCE:
             data = self._end(data)
-        for piece in self._pieces.feed(data):
+        for piece in self._reader.feed(data):
             if self._plain is None:
                 try:
                     self._do(piece)
@@ -139,7 +139,7 @@ class Emulator:
         while start < len(data) and data[start] & 0xC0 == 0x80:  # within a character
             start += 1
         lines = data.count(b"\n", 0, start)
-        self._pieces = Pieces()
+        self._reader = Reader()
         if self._plain is None:
             self._screen.skip(lines)
         else:

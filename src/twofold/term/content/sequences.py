@@ -62,7 +62,7 @@ class Escape:
 Piece: TypeAlias = Written | Control | Sequence | Escape
 
 
-class Pieces:
+class Reader:
     """Reads output. Feed it, and take what is complete."""
 
     __slots__ = ("_decoder", "_pending", "_string", "_swallowed")
