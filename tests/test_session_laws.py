@@ -878,6 +878,16 @@ def about(**patch: Any) -> Json:
     return {"type": "tool_call", "toolCall": {"toolCallId": "a", **patch}}
 
 
+def test_a_permission_keeps_the_tool_call_as_it_was_before_the_request_patched_it() -> None:
+    session = folded(tool_call(title="Run", rawInput={"command": "rm -rf ~; ls"}))
+    session.ask(7, permission(subject=about(title="Run: rm …", rawInput=None)))
+    session.apply(v2.ToolCallUpdate("a", title="later"))
+    before = session.permissions[7].before
+    assert before is not None
+    assert (before.title, before.raw_input) == ("Run", {"command": "rm -rf ~; ls"})
+    assert session.tool_calls["a"].raw_input is None
+
+
 def test_a_permissions_tool_call_is_applied_before_it_is_pending() -> None:
     session = folded(tool_call(title="old", status="in_progress"))
     changes = session.ask(7, permission(subject=about(title="rm -rf /", kind="execute")))

@@ -4,7 +4,7 @@ Plain objects with ids, changed by `session.reduce` and by nothing else. Content
 wire's own structs, in the order they came, never glued.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
@@ -90,6 +90,10 @@ class ToolCall:
     def __post_init__(self) -> None:
         self.appended = (ContentAppended(self.index),)
 
+    def copy(self) -> "ToolCall":
+        """The call as it is now: later updates do not change the copy."""
+        return replace(self, content=list(self.content), locations=list(self.locations))
+
 
 Entry: TypeAlias = Message | ToolCall
 
@@ -129,6 +133,9 @@ class Permission:
 
     request_id: int | str
     request: v2.RequestPermissionRequest
+    before: ToolCall | None = field(default=None, repr=False, compare=False)
+    """The tool call as it was before the request patched it, if the session knew it: an agent may
+    replace a full command by a shortened one in the moment it asks."""
 
     @property
     def tool_call_id(self) -> str | None:

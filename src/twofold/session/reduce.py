@@ -290,9 +290,13 @@ def _compaction_chunk(session: "Session", update: CompactionSummaryChunk) -> Cha
 def ask(session: "Session", request_id: int | str, request: v2.RequestPermissionRequest) -> Changes:
     """A permission request came: its tool call is applied *before* anyone is asked."""
     changes: Changes = ()
+    permission = Permission(request_id, request)
+    known = session.tool_calls.get(permission.tool_call_id or "")
+    if known is not None:
+        permission.before = known.copy()
     if isinstance(request.subject, v2.ToolCallPermissionSubject):
         changes = _tool_call_update(session, request.subject.tool_call)
-    session.permissions[request_id] = Permission(request_id, request)
+    session.permissions[request_id] = permission
     return (*changes, PermissionChanged(request_id))
 
 

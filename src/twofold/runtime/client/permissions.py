@@ -15,7 +15,7 @@ from msgspec import Struct
 from twofold.errors import LocalError
 from twofold.policy import By, Decided, Policy, Rule, Subject, choose, remembered, subject_of
 from twofold.runtime.errors import Problem, Report, described
-from twofold.session import Permission, Session
+from twofold.session import Permission, Session, ToolCall
 from twofold.session.changes import Changes
 from twofold.wire import v2
 from twofold.wire.shared import (
@@ -31,6 +31,10 @@ class Question(Struct):
     session: Session
     request: v2.RequestPermissionRequest
     subject: Subject
+    before: ToolCall | None = None
+    """The tool call as it was before the request patched it, if the session knew it."""
+    content: tuple[v2.ToolCallContent, ...] = ()
+    """What this client itself would do, such as the diff of a file it is asked to write."""
 
     @property
     def options(self) -> list[PermissionOption]:
@@ -98,13 +102,16 @@ class Permissions:
         request_id: int | str,
         request: v2.RequestPermissionRequest,
         subject: Subject | None = None,
+        content: tuple[v2.ToolCallContent, ...] = (),
     ) -> Waiting:
         """Hold a request in the session's state until it is settled; a rule may do it at once."""
         session = self._session()
         while request_id in session.permissions:  # an id that is used twice at once
             request_id = f"{request_id}:again"
         self._tell(session.ask(request_id, request))
-        question = Question(session, request, subject or subject_of(request, session))
+        before = session.permissions[request_id].before
+        subject = subject or subject_of(request, session)
+        question = Question(session, request, subject, before, content)
         answer: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
         waiting = self._waiting[request_id] = Waiting(request_id, question, answer)
         if session.cancelling:

@@ -328,10 +328,15 @@ class ClientSession:
         return self.permissions.ask(request.id, lifted)
 
     async def ask_locally(
-        self, key: str, request: v2.RequestPermissionRequest, subject: Subject
+        self,
+        key: str,
+        request: v2.RequestPermissionRequest,
+        subject: Subject,
+        content: tuple[v2.ToolCallContent, ...] = (),
     ) -> Decided:
-        """Ask for something that the agent wants this client to do."""
-        return await self.permissions.answered(self.permissions.ask(key, request, subject))
+        """Ask for something that the agent wants this client to do; `content` shows it."""
+        waiting = self.permissions.ask(key, request, subject, content)
+        return await self.permissions.answered(waiting)
 
     def happened(self, update: v2.SessionUpdate) -> None:
         """Something that happens on this side and belongs to the session."""
