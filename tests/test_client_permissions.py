@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -240,7 +241,7 @@ async def test_asking_that_fails_is_a_rejection(version: int, ask: Any) -> None:
 
 RULES = [
     parse_rule("read", "allow"),
-    parse_rule("command:git *", "allow"),
+    parse_rule("command:git status", "allow"),
     parse_rule("path:/work/.env", "reject"),
 ]
 RULED: dict[str, tuple[Json, str, str, Rule | None]] = {
@@ -273,6 +274,38 @@ async def test_a_policy_decides_before_a_person_and_its_rule_is_recorded(
         assert await table.outcome(table.ask(**fields)) == kind
         [decided] = table.session.decisions
         assert (decided.by, decided.rule) == (by, rule)
+
+
+@both
+@simulated
+async def test_a_path_is_rejected_however_it_is_written_in_the_directory_of_the_session(
+    version: int,
+) -> None:
+    rules = [parse_rule("path:/work/secret/**", "reject"), parse_rule("read", "allow")]
+    async with at_table(version, policy=Policy(rules)) as table:
+        for raw in ({"target_file": "secret/a"}, {"path": "../work/secret/a"}):
+            asked = table.ask(str(raw), kind="read", title="Read", rawInput=raw)
+            assert await table.outcome(asked) == "reject_once"
+        asked = table.ask("t", kind="read", title="Read", rawInput={"path": "public/a"})
+        assert await table.outcome(asked) == "allow_once"
+
+
+@simulated
+async def test_the_directory_of_the_session_is_the_one_that_links_lead_to(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    rules = [
+        parse_rule(f"path:{tmp_path}/real/secret", "reject"),
+        parse_rule("command:make", "allow"),
+    ]
+    async with talk(2, policy=Policy(rules, "allow")) as (client, agent):
+        table = Table(2, await client.new_session(tmp_path / "link"), agent)
+        for path in ("secret", str(tmp_path / "link" / "secret")):
+            asked = table.ask(path, kind="read", rawInput={"path": path})
+            assert await table.outcome(asked) == "reject_once"
+        raw = {"command": "make", "cwd": str(tmp_path / "real")}
+        assert await table.outcome(table.ask(rawInput=raw)) == "allow_once"
+        assert table.session.decisions[-1].rule == rules[1]
 
 
 @both

@@ -87,6 +87,23 @@ def decoded(params: Any) -> v2.RequestPermissionRequest:
     return asked
 
 
+def judged_as(
+    call: dict[str, Any], title: str = "May I?", directories: Sequence[str] = ("/w",), **fields: Any
+) -> Subject:
+    """What a rule sees of a request about a tool call, in a session that works in `/w`."""
+    subject = {"type": "tool_call", "toolCall": {"toolCallId": "t", **call}}
+    options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
+    params = {"sessionId": "s", "title": title, "options": options, "subject": subject, **fields}
+    return subject_of(
+        decoded(params), Session("s"), directories=tuple(directories), home="/home/ada"
+    )
+
+
+def told(subject: Subject) -> Subject:
+    """The subject without what only the wide rules and the memory look at."""
+    return Subject(subject.kind, subject.name, subject.title, subject.paths, subject.command)
+
+
 # ---- subjects --------------------------------------------------------------------------------
 
 
@@ -114,13 +131,16 @@ SUBJECTS: list[tuple[Any, Subject]] = [
         },
         Subject(paths=("/old", "/new", "/gone", "/x", "/y")),
     ),
-    ({"rawInput": {"command": " git status\n", "cwd": "/w"}}, Subject(command="git status")),
-    ({"rawInput": {"command": ["git", "log", "a b"]}}, Subject(command="git log 'a b'")),
-    ({"rawInput": {"command": ["kill", 9]}}, Subject(command="kill '?'")),
-    ({"rawInput": {"command": "rm", "args": ["-r", "/"]}}, Subject(command="rm -r /")),
-    ({"rawInput": {"cmd": "ls"}}, Subject(command="ls")),
+    (
+        {"rawInput": {"command": " git status\n", "cwd": "/w"}},
+        Subject("execute", command="git status"),
+    ),
+    ({"rawInput": {"command": ["git", "log", "a b"]}}, Subject("execute", command="git log 'a b'")),
+    ({"rawInput": {"command": ["kill", 9]}}, Subject("execute", command="kill '?'")),
+    ({"rawInput": {"command": "rm", "args": ["-r", "/"]}}, Subject("execute", command="rm -r /")),
+    ({"rawInput": {"cmd": "ls"}}, Subject("execute", command="ls")),
     ({"rawInput": {"command": "", "args": ["x"]}}, Subject()),
-    ({"rawInput": {"command": {"run": "ls"}, "path": 3}}, Subject()),
+    ({"rawInput": {"command": {"run": "ls"}, "path": 3}}, Subject("execute")),
     ({"rawInput": {"paths": [4, "/p"]}}, Subject(paths=("/p",))),
     ({"rawInput": "rm -rf /"}, Subject()),
     ({"rawInput": [None]}, Subject()),
@@ -133,7 +153,7 @@ SUBJECTS: list[tuple[Any, Subject]] = [
 
 @pytest.mark.parametrize(("call", "subject"), SUBJECTS)
 def test_a_subject_is_what_the_tool_call_says_of_itself(call: Any, subject: Subject) -> None:
-    assert subject_of(about(call), Session("s")) == replace(
+    assert told(subject_of(about(call), Session("s"))) == replace(
         subject, title=subject.title or "May I?"
     )
 
@@ -151,10 +171,10 @@ def test_a_request_is_read_over_what_the_session_knows_of_the_call() -> None:
     }
     session.apply(strategies.v2_struct(known))
     all_of_it = Subject("execute", "bash", "Run it", ("/a",), "make")
-    assert subject_of(about({}), session) == all_of_it
+    assert told(subject_of(about({}), session)) == all_of_it
     patch = {"kind": None, "name": None, "title": None, "locations": None, "rawInput": None}
-    assert subject_of(about(patch), session) == Subject(title="May I?")
-    assert subject_of(about({"rawInput": {"command": "ls"}}), session) == replace(
+    assert told(subject_of(about(patch), session)) == Subject(title="May I?")
+    assert told(subject_of(about({"rawInput": {"command": "ls"}}), session)) == replace(
         all_of_it, command="ls"
     )
 
@@ -163,17 +183,17 @@ def test_a_command_is_about_itself_and_about_the_call_it_names() -> None:
     session = Session("s")
     session.ask(1, about({"name": "bash", "kind": "other", "locations": [{"path": "/a"}]}))
     subject = {"type": "command", "command": "make all", "cwd": "/w"}
-    assert subject_of(request(subject), session) == Subject(
+    assert told(subject_of(request(subject), session)) == Subject(
         "execute", title="May I?", command="make all"
     )
-    assert subject_of(request({**subject, "toolCallId": "t"}), session) == Subject(
+    assert told(subject_of(request({**subject, "toolCallId": "t"}), session)) == Subject(
         "execute", "bash", "May I?", ("/a",), "make all"
     )
 
 
 @pytest.mark.parametrize("subject", [None, {"type": "_house", "command": "ls"}])
 def test_a_request_about_nothing_we_know_has_only_a_title(subject: Any) -> None:
-    assert subject_of(request(subject), Session("s")) == Subject(title="May I?")
+    assert told(subject_of(request(subject), Session("s"))) == Subject(title="May I?")
 
 
 json_values = st.recursive(
@@ -387,6 +407,204 @@ def test_no_path_and_no_title_allows_a_command_it_does_not_speak_of(
     assert reject(**patterns).matches(subject)
 
 
+BESIDE: dict[str, dict[str, Any]] = {
+    "variables": {"env": {"LD_PRELOAD": "/tmp/x.so"}},
+    "listed variables": {"env": [{"name": "PATH", "value": "/tmp"}]},
+    "written variables": {"environment": ["PATH=/tmp"]},
+    "nested variables": {"options": {"envVars": {"PATH": "/tmp"}}},
+    "another directory": {"cwd": "/tmp"},
+    "another directory below": {"workdir": "sub"},
+    "another directory of a command": {"dir_path": "/tmp"},
+    "another directory inside": {"options": {"workingDirectory": "/tmp"}},
+    "a script": {"script": "rm -rf ~"},
+    "a script inside": {"steps": [{"script": "rm -rf ~"}]},
+    "another command": {"cmd": "rm -rf ~"},
+    "another command inside": {"then": {"command": ["rm", "-rf", "~"]}},
+    "input": {"stdin": "rm -rf ~"},
+}
+
+
+@pytest.mark.parametrize("extra", BESIDE.values(), ids=list(BESIDE))
+def test_an_allow_rule_does_not_cover_what_is_beside_what_it_names(extra: dict[str, Any]) -> None:
+    raw = {"command": "git status"}
+    call = {"kind": "execute", "title": "git status", "rawInput": raw}
+    rules = [allow(command="git status"), allow(command="git *"), allow(command="*")]
+    for rule in rules:
+        assert rule.matches(judged_as(call))
+        assert not rule.matches(judged_as({**call, "rawInput": {**raw, **extra}}))
+    assert allow(kind="execute").matches(judged_as({**call, "rawInput": {**raw, **extra}}))
+
+
+@pytest.mark.parametrize("cwd", ["/w", "/w/", "/w/../w", ".", "/real/w"])
+def test_the_directory_of_the_session_is_no_other_directory(cwd: str) -> None:
+    call = {"rawInput": {"command": "make", "cwd": cwd}}
+    assert allow(command="make").matches(judged_as(call, directories=("/w", "/real/w")))
+    assert not allow(command="make").matches(judged_as(call, directories=("/v",))) or cwd == "."
+    assert not allow(command="make").matches(judged_as(call, directories=()))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"path": "/src/a", "command": "rm -rf ~"},
+        {"path": "/src/a", "script": "rm -rf ~"},
+        {"path": "/src/a", "env": {"A": "1"}},
+        {"path": "/src/a", "target_file": "/etc/passwd"},
+        {"path": "/src/a", "other": "/etc/passwd"},
+        {"path": "/src/a", "other": "../etc/passwd"},
+        {"path": "/src/a", "uri": "file:///etc/passwd"},
+        {"path": "/src/a", "files": [{"path": "/etc/passwd"}]},
+        {"path": "/src/a", "files": {"/etc/passwd": "root"}},
+    ],
+)
+def test_a_path_allows_nothing_that_is_not_that_path(raw: dict[str, Any]) -> None:
+    assert allow(path="/src/**").matches(
+        judged_as({"kind": "edit", "rawInput": {"path": "/src/a"}})
+    )
+    assert not allow(path="/src/**").matches(judged_as({"kind": "edit", "rawInput": raw}))
+
+
+@pytest.mark.parametrize("raw", [{"command": "x"}, {"script": "x"}, {"env": {"A": "1"}}])
+def test_no_other_kind_covers_what_is_run(raw: dict[str, Any]) -> None:
+    for kind in KINDS:
+        call = {"kind": kind, "name": "Read", "rawInput": {"path": "/w/a", **raw}}
+        rule = allow(kind=kind)
+        assert rule.matches(judged_as(call)) is (kind == "execute")
+
+
+def test_a_command_makes_a_request_an_execution_whatever_it_is_called() -> None:
+    for call in ({}, {"kind": "other"}, {"kind": "_acme/run"}, {"kind": "search"}):
+        subject = judged_as({**call, "rawInput": {"command": "git status"}})
+        assert subject.kind == "execute"
+        assert parse_rule("execute", "allow").matches(subject)
+        assert parse_rule("execute,command:git status", "allow").matches(subject)
+
+
+def prose(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "content", "content": {"type": "text", "text": text}}]}
+
+
+@pytest.mark.parametrize(
+    ("call", "allowed"),
+    [
+        ({"kind": "execute", "title": "git status"}, True),
+        ({"kind": "execute", "title": "git status", **prose("git status")}, True),
+        (
+            {"kind": "execute", "title": "git status"} | prose("[current working directory /w]"),
+            True,
+        ),
+        (
+            {"kind": "execute", "title": "git status"} | prose("[current working directory /etc]"),
+            False,
+        ),
+        ({"kind": "execute", "title": "Run git status"}, False),
+        ({"kind": "execute", "title": "git status; rm -rf ~"}, False),
+        ({"kind": "execute", "title": "git status", **prose("rm -rf ~")}, False),
+        ({"kind": "execute", "title": "git status", "rawInput": {"x": "rm -rf ~"}}, False),
+        ({"kind": "execute", "title": "git status", "rawInput": {"command": "rm -rf ~"}}, False),
+        ({"kind": "other", "title": "git status"}, False),
+        ({"title": "git status"}, False),
+        ({"kind": "execute", "title": "Shell", **prose("git status")}, False),
+    ],
+)
+def test_a_command_in_prose_is_allowed_only_as_the_whole_title_of_an_execution(
+    call: dict[str, Any], allowed: bool
+) -> None:
+    subject = judged_as(call, title=call["title"])
+    for pattern in ("git status", "git stat*"):
+        assert allow(command=pattern).matches(subject) is allowed
+        assert allow(command=pattern, kind="execute").matches(subject) is allowed
+    if "rm -rf ~" not in str(call.get("rawInput", {}).get("command", "")):
+        assert reject(command="git *").matches(subject)
+        assert Rule(decision="ask", command="git *").matches(subject)
+
+
+raw_values = st.recursive(
+    st.none() | st.booleans() | st.text(alphabet="ab/.~ ;", max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["path", "x", "env", "cwd", "script", "files"]), inner)
+    ),
+    max_leaves=6,
+)
+ALLOWING = [
+    allow(command="make"),
+    allow(command="make *"),
+    allow(command="*"),
+    allow(path="/w/**"),
+    allow(path="**"),
+    allow(title="*"),
+    allow(kind="execute"),
+    allow(kind="e*", path="/w/a"),
+    allow(name="*"),
+]
+
+
+@given(
+    st.sampled_from(
+        [
+            {"kind": "execute", "rawInput": {"command": "make all"}},
+            {"kind": "execute", "title": "make", "rawInput": {"command": "make"}},
+            {"kind": "edit", "rawInput": {"path": "/w/a"}},
+            {"kind": "edit", "rawInput": {"path": "/etc/a"}},
+            {"kind": "execute", "title": "make", "locations": [{"path": "/w/a"}]},
+        ]
+    ),
+    st.dictionaries(
+        st.sampled_from(["x", "y", "env", "cwd", "script", "file", "args2", "cmds"]), raw_values
+    ),
+    st.lists(st.sampled_from(["/w/a", "/etc/b", "c"]).map(lambda path: {"path": path}), max_size=2),
+    st.sampled_from([{}, prose("b"), {"_acme": "x"}, {"_acme": {"script": "x"}}]),
+)
+def test_adding_to_a_request_never_turns_what_is_not_allowed_into_what_is(
+    call: dict[str, Any], raw: dict[str, Any], locations: list[Any], rest: dict[str, Any]
+) -> None:
+    """Held for requests that name a command or a path, and for every rule that allows.
+
+    Whoever has named nothing can add what a rule names, and is then allowed that.
+    """
+    more = {**call, **rest, "rawInput": {**raw, **call.get("rawInput", {})}}
+    more["locations"] = [*call.get("locations", []), *locations]
+    before, after = judged_as(call, call.get("title", "x")), judged_as(more, call.get("title", "x"))
+    assume(before.kind == after.kind)  # a command that is added makes it an execution
+    for rule in ALLOWING:
+        assert rule.matches(before) or not rule.matches(after)
+
+
+@given(
+    st.sampled_from(ALLOWING),
+    st.sampled_from(KINDS),
+    st.sampled_from(["make", "make all", "x"]),
+    st.dictionaries(
+        st.sampled_from(["command", "path", "x", "env", "cwd", "script", "file"]), raw_values
+    ),
+    st.lists(st.sampled_from(["/w/a", "/etc/b"]).map(lambda path: {"path": path}), max_size=2),
+)
+def test_what_is_allowed_is_named_by_the_rule(
+    rule: Rule, kind: str, title: str, raw: dict[str, Any], locations: list[Any]
+) -> None:
+    """A rule for a kind or a name names everything that goes by it. Any other names what is run,
+    and a rule for paths every path; neither lets anything run beside that, or elsewhere.
+    """
+    call = {"kind": kind, "title": title, "rawInput": raw, "locations": locations}
+    subject = judged_as(call, title)
+    if not rule.matches(subject):
+        return
+    if rule.command is rule.path is rule.title is None:
+        assert subject.kind == "execute" or not (subject.command or subject.env or subject.scripts)
+        return
+    assert (subject.env, subject.scripts) == ((), ())
+    assert not subject.elsewhere
+    if rule.command is None:
+        assert subject.command is None
+    else:
+        assert globs.matches_text(rule.command, subject.command or subject.title)
+    if rule.path is not None:
+        assert subject.paths
+        for path in subject.paths:
+            assert any(globs.matches_path(each, path) for each in rule.path_patterns)
+
+
 # ---- rules that reject are wide --------------------------------------------------------------
 
 
@@ -411,6 +629,205 @@ def test_any_part_that_matches_is_enough_to_reject_or_ask(
     decision: Decision, patterns: Any, subject: Subject
 ) -> None:
     assert Rule(decision=decision, **patterns).matches(subject)
+
+
+SECRETS = [reject(path="/w/secret/**"), allow(kind="read")]
+REACHED: dict[str, dict[str, Any]] = {
+    "relative": {"path": "secret/a"},
+    "by a detour": {"path": "../w/secret/a"},
+    "from below": {"path": "a", "cwd": "/w/secret"},
+    "from below, relatively": {"path": "a", "cwd": "secret"},
+    "uri": {"path": "file:///w/secret/a"},
+    "uri of a host": {"uri": "file://localhost/w/secret/a"},
+    "encoded uri": {"uri": "file:///w/%73ecret/a"},
+    "encoded": {"path": "%2Fw%2Fsecret%2Fa"},
+    "other slashes": {"path": "secret\\a"},
+    "target_file": {"target_file": "/w/secret/a"},
+    "dir_path": {"dir_path": "secret"},
+    "any key": {"thing": "/w/secret/a"},
+    "nested": {"files": [{"name": "secret/a"}]},
+    "list": {"files": ["x", "secret/a"]},
+    "deep": {"a": [{"b": {"c": ["secret/a"]}}]},
+    "glob": {"pattern": "secret/**"},
+    "name of a field": {"files": {"secret/a": "text"}},
+    "name of a field of the input": {"secret/a": "text"},
+    "behind a sign": {"data": "@secret/a"},
+    "a line behind it": {"location": "secret/a:12"},
+    "in a sentence": {"instructions": "Look into secret/a, please."},
+    "another name of the directory": {"path": "/real/w/secret/a"},
+}
+
+
+@pytest.mark.parametrize("raw", REACHED.values(), ids=list(REACHED))
+def test_a_rule_that_rejects_a_path_finds_it_however_it_is_written(raw: dict[str, Any]) -> None:
+    names = ("/w", "/real/w")
+    subject = judged_as({"kind": "read", "title": "Read", "rawInput": raw}, directories=names)
+    assert Policy(SECRETS).decide(subject).decision == "reject"
+    ask = [Rule(decision="ask", path="/w/secret/**"), allow(kind="read")]
+    assert Policy(ask).decide(subject).decision == "ask"
+    harmless = {"kind": "read", "title": "Read", "rawInput": {"path": "src/secret.py"}}
+    assert Policy(SECRETS).decide(judged_as(harmless)).decision == "allow"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"title": "Read secret/a"},
+        {"content": [{"type": "content", "content": {"type": "text", "text": "cat secret/a"}}]},
+        {"content": [{"type": "diff", "path": "secret/a", "newText": ""}]},
+        {
+            "content": [
+                {
+                    "type": "diff",
+                    "changes": [{"operation": "modify", "path": "/w/b"}],
+                    "patch": {"format": "git_patch", "text": "--- /w/b\n+++ /w/secret/a\n"},
+                }
+            ]
+        },
+        {"kind": "edit", "rawInput": {"patch": "*** Update File: secret/a\n-x\n+y\n"}},
+        {"_acme": {"where": ["secret/a"]}},
+        {"locations": [{"path": "/w/b", "_acme": "secret/a"}]},
+        {"rawInput": "secret/a"},
+        {"rawInput": {"command": "cat secret/a"}},
+        {"rawInput": {"command": "cd secret && cat a"}},
+        {"rawInput": {"command": "ls", "env": {"TARGET": "secret/a"}}},
+    ],
+)
+def test_a_rule_that_rejects_a_path_looks_at_all_of_the_request(call: dict[str, Any]) -> None:
+    subject = judged_as({"title": "Look", **call})
+    assert reject(path="/w/secret/**").matches(subject)
+    assert not reject(path="/w/other/**").matches(subject)
+
+
+def test_a_rule_that_rejects_a_path_knows_what_home_is() -> None:
+    rule = reject(path="/home/ada/.ssh/**")
+    for path in ("~/.ssh/id", "$HOME/.ssh/id", "${HOME}/.ssh/id"):
+        assert rule.matches(judged_as({"rawInput": {"path": path}}))
+        assert rule.matches(judged_as({"rawInput": {"command": f"cat {path}"}}))
+
+
+def test_a_rule_that_rejects_a_path_looks_at_a_subject_nobody_knows() -> None:
+    subject = subject_of(
+        request({"type": "_house", "rooms": [{"door": "secret/a"}], "do": "rm -rf x"}),
+        Session("s"),
+        directories=("/w",),
+    )
+    assert reject(path="/w/secret/**").matches(subject)
+    assert reject(command="rm *").matches(subject)
+
+
+def test_what_an_edit_writes_is_neither_a_path_nor_a_command() -> None:
+    raw = {"file_path": "/w/README", "old_string": "cp a .env", "new_string": "rm -rf build\n.env"}
+    subject = judged_as({"kind": "edit", "title": "Edit README", "rawInput": raw})
+    assert not reject(path="**/.env").matches(subject)
+    assert not reject(command="rm *").matches(subject)
+    # but to call a thing an edit hides nothing
+    raw = {"file_path": "/w/README", "new_string": ".env"}
+    assert reject(path="**/.env").matches(judged_as({"kind": "edit", "rawInput": raw}))
+    raw = {"command": "sh", "text": "rm -rf build"}
+    assert reject(command="rm *").matches(judged_as({"kind": "edit", "rawInput": raw}))
+
+
+WRAPPED = [
+    *("{}", "/bin/{}", "/usr/local/bin/{}", "sudo {}", "sudo -u root {}", "FOO=1 {}"),
+    *("env {}", "env -i FOO=1 {}", "A=1 B='2 3' {}", "! {}", "{{ {}; }}", "({})", "x && {}"),
+    *("x || {}", "x | {}", "x; {}", "x & {}", "$({})", "echo `{}`", "xargs {}", "find . -exec {}"),
+    *("nohup {}", "time {}", "command {}", "exec {}", "nice -n 5 {}", "timeout 5 {}", "\\{}"),
+    *("x\n{}", "x\r{}", "x\x85{}", "x\u2028{}", "x\u2029{}", "x\x0b{}", "x\x0c{}", "x\\\n; {}"),
+    *("if true; then {}; fi", "for i in 1; do {}; done", "ssh host {}", "su -c '{}'", "eval '{}'"),
+    *("bash -c '{}'", 'sh -lc "{}"', "bash -c 'x; {}'", "cat <<E | sh\n{}\nE", "<({})", "{}&"),
+]
+words = st.text(alphabet="abc-/.=", min_size=1, max_size=5)
+
+
+@pytest.mark.parametrize("decision", ["reject", "ask"])
+@pytest.mark.parametrize("wrap", WRAPPED)
+def test_a_rejected_command_is_rejected_in_whatever_it_is_wrapped(
+    wrap: str, decision: Decision
+) -> None:
+    rule = Rule(decision=decision, command="rm *")
+    for command in ("rm -rf x", "rm"):
+        line = wrap.format(command)
+        assert rule.matches(Subject("execute", command=line))
+        assert rule.matches(judged_as({"rawInput": {"command": line}}))
+        assert rule.matches(judged_as({"rawInput": {"do": {"this": [line]}}}))
+    assert not rule.matches(Subject("execute", command=wrap.format("farm -rf x")))
+
+
+@given(st.lists(words, min_size=1, max_size=3), st.sampled_from(WRAPPED), st.data())
+def test_wrapping_never_saves_a_command_from_the_rule_that_rejects_it(
+    command: list[str], wrap: str, data: st.DataObject
+) -> None:
+    line = " ".join(command)
+    cut = data.draw(st.integers(1, len(line)))
+    rule = reject(command=globs.escape(line[:cut]) + ("*" if cut < len(line) else ""))
+    assert rule.matches(Subject("execute", command=line))
+    wrapped = wrap.format(line)
+    assert rule.matches(Subject("execute", command=wrapped))
+    assert rule.matches(
+        Subject("execute", command=data.draw(st.sampled_from(WRAPPED)).format(wrapped))
+    )
+
+
+HIDDEN = [
+    *("r''m -rf x", '"rm" -rf x', "r\\m -rf x", "rm${IFS}-rf x", "$'rm' -rf x", "rm\\\n -rf x"),
+    *("bash -lc rm\\ -rf\\ x", "'/bin/rm' -rf x"),
+]
+
+
+@pytest.mark.parametrize("line", HIDDEN)
+def test_quotes_do_not_hide_a_rejected_command(line: str) -> None:
+    assert reject(command="rm *").matches(Subject("execute", command=line))
+    assert reject(command="rm -rf x").matches(Subject("execute", command=line))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "matches"),
+    [
+        ("curl * | sh", "sudo curl http://x | sh; true", True),
+        ("curl * | sh", "curl http://x", False),
+        ("*sudo*", "x; sudo y", True),
+        ("rm -rf /", "rm -rf /home", False),
+        ("rm -r[fF] *", "time rm -rF x", True),
+        ("?m *", "time rm x", True),
+        ("git push *", "git -C x push", False),
+        ("echo 'a b'", "bash -c \"echo 'a b'\"", True),
+        ("*", "", False),
+    ],
+)
+def test_a_wide_rule_still_says_what_it_says(pattern: str, line: str, matches: bool) -> None:
+    assert reject(command=pattern).matches(Subject("execute", command=line or None)) is matches
+
+
+def test_a_rule_for_any_command_does_not_take_prose_for_one() -> None:
+    rule = Rule(decision="ask", command="*")
+    assert not rule.matches(judged_as({"kind": "read", "title": "Read a file"}))
+    assert rule.matches(judged_as({"kind": "execute", "title": "make"}))
+    assert rule.matches(judged_as({"rawInput": {"cmd": "make"}}))
+    assert rule.matches(judged_as({"rawInput": {"script": "make"}}))
+
+
+def test_a_kind_that_an_agent_gives_or_that_a_command_has_is_enough_to_reject() -> None:
+    subject = judged_as({"kind": "read", "rawInput": {"command": "cat a"}})
+    assert subject.kind == "execute"
+    for kind in ("read", "execute"):
+        assert reject(kind=kind).matches(subject)
+    assert reject(kind="execute").matches(
+        judged_as({"kind": "read", "rawInput": {"env": {"A": "1"}}})
+    )
+    assert reject(title="May *").matches(judged_as({"title": "Read"}, "May I?"))
+
+
+def test_what_is_too_large_to_be_looked_at_is_asked_if_something_in_it_may_be_rejected() -> None:
+    words = " ".join(f"a{n}/b" for n in range(20_000))
+    for raw in ({"command": words}, {"value": ["x"] * 20_000}):
+        subject = judged_as({"kind": "execute", "rawInput": raw})
+        assert Policy([allow(kind="execute")]).decide(subject).decision == "allow"
+        for rule in (reject(path="/etc/**"), Rule(decision="ask", command="rm *")):
+            ruling = Policy([rule, allow(kind="execute")], "allow").decide(subject)
+            assert ruling.decision == ("allow" if "command" in raw and rule.command else "ask")
+        assert Policy([reject(kind="edit"), allow(kind="*")]).decide(subject).decision == "allow"
+    assert not allow(kind="read").matches(replace(Subject("read"), partial=True))
 
 
 @given(subjects)
@@ -822,7 +1239,8 @@ def test_a_policy_that_says_nothing_about_a_request_does_not_approve_it() -> Non
     for subject in (
         Subject("edit", paths=("/src/a",)),
         Subject("execute", command="rm -rf /"),
-        Subject("execute", title="git status"),
+        Subject("other", title="git status"),
+        Subject("execute", title="Run git status"),
         Subject("other", title="read"),
         Subject("delete"),
     ):
@@ -848,7 +1266,7 @@ def test_whoever_decides_sees_the_command_the_paths_and_the_files_of_the_diff() 
             }
         ),
     )
-    subject = subject_of(about({}), session)
+    subject = told(subject_of(about({}), session))
     assert subject == Subject("execute", None, "bash", ("/w/a", "/w/b"), "make deploy")
 
 

@@ -56,7 +56,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     " message. updates: every update in the words of version 2. json: the messages of both sides"
     " as they were.",
 )
-@click.option("--allow", multiple=True, metavar="RULE", help="Allow, e.g. read or command:git *.")
+@click.option("--allow", multiple=True, metavar="RULE", help="Allow, e.g. read or command:make.")
 @click.option("--reject", multiple=True, metavar="RULE", help="Reject, whatever allows it.")
 @click.option(
     "--ask",

@@ -10,9 +10,10 @@ import re
 from fnmatch import fnmatchcase
 from typing import Final
 
-SHELL_CONTROL: Final = re.compile(r"[;&|`<>()\x00-\x08\x0a-\x1f\x7f]|\$[{\[]")
+SHELL_CONTROL: Final = re.compile(r"[;&|`<>()\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]|\$[{\[]")
 """What makes more of a command line than one command: separators, pipes, redirections and
-substitutions of sh, zsh, fish and PowerShell, and what a terminal takes for a key."""
+substitutions of sh, zsh, fish and PowerShell, what a terminal takes for a key, and every
+character that some program ends a line at."""
 
 _SET = re.compile(r"\[!?\]?[^\]]*\]")
 _SET_OF_ONE = re.compile(r"\[(?:\]|[^!\]])\]")
@@ -35,6 +36,15 @@ def escape_path(path: str) -> str:
     return re.sub(r"\A[~$]", r"[\g<0>]", escape(normal(path)))
 
 
+def fixed_head(pattern: str) -> tuple[str, str]:
+    """The pattern before its first `*`, and the pattern from there on."""
+    at = 0
+    while at < len(pattern) and pattern[at] != "*":
+        found = _SET.match(pattern, at)
+        at = found.end() if found else at + 1
+    return pattern[:at], pattern[at:]
+
+
 def one_line(text: str) -> str:
     """The text with every run of white space as one blank."""
     return " ".join(text.split())
@@ -50,6 +60,11 @@ def normal(path: str) -> str:
         elif step not in _STEPS or (step == ".." and not absolute):
             steps.append(step)
     return "/" + "/".join(steps) if absolute else "/".join(steps) or "."
+
+
+def joined(directory: str, path: str) -> str:
+    """The path as it is called seen from `directory`."""
+    return path if path.startswith("/") else f"{directory}/{path}"
 
 
 def text_fault(pattern: str) -> str | None:
@@ -86,15 +101,16 @@ def matches_text(pattern: str, text: str | None) -> bool:
 
 def matches_path(pattern: str, path: str) -> bool:
     """Whether the pattern fits the path. A relative path never fits an absolute pattern."""
-    return _steps_match(_split(pattern), _split(normal(path)))
+    return steps_match(split(pattern), split(normal(path)))
 
 
-def _split(path: str) -> list[str]:
+def split(path: str) -> list[str]:
+    """The steps of a normal path or of a pattern."""
     return [""] if path == "/" else path.split("/")  # the first step of an absolute path is empty
 
 
-def _steps_match(patterns: list[str], steps: list[str]) -> bool:
-    """Step by step; after a dead end the last `**` takes one step more."""
+def steps_match(patterns: list[str], steps: list[str]) -> bool:
+    """`matches_path`, split before. After a dead end the last `**` takes one step more."""
     at = here = 0
     stars, taken = -1, 0
     while here < len(steps):

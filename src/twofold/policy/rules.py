@@ -3,18 +3,21 @@
 A rule that allows is read narrowly, a rule that rejects or asks is read widely; where both match,
 the rejection wins. A rule goes by what the agent says of itself (see `policy.subject`): a kind or
 a name allows whatever the agent calls so, and a wildcard behind a program that runs others
-(`python *`, `find *`) allows these. Pure: no clock, no task, no file.
+(`git *`, `python *`, `find *`) allows these. Pure: no clock, no task, no file.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Final, Literal, TypeAlias, get_args
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from twofold.errors import LocalError
-from twofold.policy import globs
-from twofold.policy.subject import Subject
+from twofold.policy import globs, shell
+from twofold.policy.subject import LONGEST_PATH, Subject
 
 Decision: TypeAlias = Literal["allow", "reject", "ask"]
 DECISIONS: Final[tuple[str, ...]] = get_args(Decision)
@@ -49,6 +52,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     command: str | None = None
     source: str = ""
     """Where the rule came from, for people: `--allow read`, `policy.json rule 3`."""
+    exactly: str = ""
+    """Only the request with this `Subject.fingerprint`: what was answered for always."""
 
     def __post_init__(self) -> None:
         if fault := _fault(self):
@@ -65,12 +70,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     def matches(self, subject: Subject) -> bool:
         """Whether the rule speaks of `subject`."""
-        fits = _allowed if self.decision == "allow" else _touched
-        return (
-            (self.kind is None or globs.matches_text(self.kind, subject.kind))
-            and (self.name is None or globs.matches_text(self.name, subject.name))
-            and fits(self, subject)
-        )
+        return _matches(self, _Judged(subject))
 
     @property
     def path_patterns(self) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ def decision_fault(word: object) -> str | None:
 def _fault(rule: Rule) -> str | None:
     if fault := decision_fault(rule.decision):
         return fault
-    if not any(getattr(rule, field) for field in FIELDS):
+    if not rule.exactly and not any(getattr(rule, field) for field in FIELDS):
         return "it names nothing; what no rule speaks of is decided by 'otherwise'"
     if rule.kind == "":
         return "its kind is empty; every request has one"
@@ -98,24 +98,53 @@ def _fault(rule: Rule) -> str | None:
     return next(filter(None, map(globs.path_fault, rule.path_patterns)), None)
 
 
+def _matches(rule: Rule, judged: "_Judged") -> bool:
+    if rule.exactly and rule.exactly != judged.fingerprint:
+        return False
+    if rule.name is not None and not globs.matches_text(rule.name, judged.subject.name):
+        return False
+    return _allowed(rule, judged.subject) if rule.decision == "allow" else _touched(rule, judged)
+
+
 # ---- narrowly: what an allow rule matches ----------------------------------------------------
 
 
 def _allowed(rule: Rule, subject: Subject) -> bool:
+    if rule.kind is not None and not globs.matches_text(rule.kind, subject.kind):
+        return False
+    if rule.exactly:
+        return True  # it is the request that was shown
+    if rule.command is rule.title is rule.path is None:
+        # whatever the agent calls so, but nothing that is run under another name
+        hidden = subject.env or subject.scripts or subject.partial
+        return subject.kind == "execute" or not hidden
+    # What is beside it, and where it runs, can make anything of what the rule names.
+    if subject.env or subject.scripts or subject.partial or subject.elsewhere:
+        return False
     # Where and under what title says nothing about what a command does.
-    if subject.command and rule.command is None and not (rule.title is rule.path is None):
+    if subject.command and rule.command is None:
         return False
     return (
-        (rule.command is None or _one_command(rule.command, subject.command or ""))
+        (rule.command is None or _one_command(rule.command, subject))
         and (rule.title is None or _titled(rule.title, subject))
-        and (rule.path is None or _every_path(rule, subject.paths))
+        and (rule.path is None or _every_path(rule, subject))
     )
 
 
-def _one_command(pattern: str, command: str) -> bool:
+def _one_command(pattern: str, subject: Subject) -> bool:
+    command = subject.command or ""
+    if not command and pattern and subject.kind == "execute":
+        # An agent that gives no more than a title puts it there. Beside other words it is prose.
+        command = "" if subject.mentioned or subject.heading else subject.title
     if pattern == command:
         return True
+    assigned = _ASSIGNED.match(command)
+    if assigned and not pattern.startswith(assigned[0]):
+        return False  # a variable can make any program run another: no wildcard stands for it
     return _contained(pattern, command) and globs.matches_text(pattern, command)
+
+
+_ASSIGNED = re.compile(r"(?:\s*[A-Za-z_]\w*\+?=\S*)+")
 
 
 def _titled(pattern: str, subject: Subject) -> bool:
@@ -130,10 +159,15 @@ def _contained(pattern: str, command: str) -> bool:
     return globs.literal(pattern) or not globs.SHELL_CONTROL.search(command)
 
 
-def _every_path(rule: Rule, paths: Sequence[str]) -> bool:
-    if not rule.path_patterns or not paths:
+def _every_path(rule: Rule, subject: Subject) -> bool:
+    # a string that is written like a path is taken for one, whatever its key is
+    paths = [*subject.paths, *filter(_LIKE_A_PATH.fullmatch, subject.mentioned)]
+    if not rule.path_patterns or not subject.paths:
         return not rule.path_patterns and not paths
     return all(any(_surely(each, path) for each in rule.path_patterns) for path in paths)
+
+
+_LIKE_A_PATH = re.compile(r"(?:/|~|\.\.?[/\\]|file:|\\\\|[A-Za-z]:[/\\])[^\n]*")
 
 
 def _surely(pattern: str, path: str) -> bool:
@@ -144,27 +178,145 @@ def _surely(pattern: str, path: str) -> bool:
 # ---- widely: what a reject or ask rule matches -----------------------------------------------
 
 
-def _touched(rule: Rule, subject: Subject) -> bool:
+def _touched(rule: Rule, judged: "_Judged") -> bool:
+    titles = judged.titles
     return (
-        (rule.command is None or _any_command(rule.command, subject.command))
-        and (rule.title is None or globs.matches_text(rule.title, globs.one_line(subject.title)))
-        and (rule.path is None or _any_path(rule, subject.paths))
+        (rule.kind is None or any(globs.matches_text(rule.kind, each) for each in judged.kinds))
+        and (rule.title is None or any(globs.matches_text(rule.title, each) for each in titles))
+        and (rule.command is None or _any_command(rule.command, judged))
+        and (rule.path is None or _any_path(rule, judged))
     )
 
 
-def _any_command(pattern: str, command: str | None) -> bool:
-    """The whole command line, or a part of it between the signs that make several of it."""
-    parts = globs.SHELL_CONTROL.split(command) if command else []
-    return globs.matches_text(pattern, command) or any(
-        globs.matches_text(pattern, part) for part in map(globs.one_line, parts) if part
-    )
+def _any_command(pattern: str, judged: "_Judged") -> bool:
+    subject = judged.subject
+    if not pattern:
+        return not subject.command
+    if not pattern.strip("*?"):  # without a word of its own it speaks of what is run, not of prose
+        title = subject.title if subject.kind == "execute" else ""
+        run = (subject.command or title, *subject.scripts)
+        return any(globs.matches_text(pattern, each) for each in run)
+    return any(shell.runs(pattern, part) for part in judged.commands)
 
 
-def _any_path(rule: Rule, paths: Sequence[str]) -> bool:
+def _any_path(rule: Rule, judged: "_Judged") -> bool:
     if not rule.path_patterns:
-        return not paths
-    read = [reading for path in paths for reading in {path, path.replace("\\", "/")}]
-    return any(globs.matches_path(each, path) for each in rule.path_patterns for path in read)
+        return not judged.subject.paths
+    patterns = [globs.split(each) for each in rule.path_patterns]
+    return any(globs.steps_match(each, path) for each in patterns for path in judged.paths)
+
+
+MOST_WORDS: Final = 4_000
+"""How many words of a request are tried as paths, and how many parts of it as commands."""
+
+_WORDS = re.compile(r"[^\s'\"`;&|<>()\[\]{},=@]+")
+_HOME = re.compile(r"(?:~|\$HOME|\$\{HOME\})(?=[/\\]|\Z)")
+
+
+def _braceless(text: str) -> str:
+    return text.replace("${HOME}", "$HOME")
+
+
+class _Judged:
+    """A subject, and all that a wide reading finds in it: worked out when it is asked for, once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self._too_much = False
+
+    @cached_property
+    def fingerprint(self) -> str | None:
+        return self.subject.fingerprint
+
+    @property
+    def in_full(self) -> bool:
+        """Whether all of the request could be looked at."""
+        return not (self.subject.partial or self._too_much)
+
+    @cached_property
+    def kinds(self) -> set[str]:
+        subject = self.subject
+        runs = "execute" if subject.env or subject.scripts else subject.kind
+        return {subject.kind, subject.declared or subject.kind, runs}
+
+    @cached_property
+    def titles(self) -> set[str]:
+        return {globs.one_line(each) for each in (self.subject.title, self.subject.heading)}
+
+    @cached_property
+    def commands(self) -> list[str]:
+        """Every part of every string that may be run."""
+        subject = self.subject
+        variables = [f"{name}={value}" for name, value in subject.env]
+        found: dict[str, None] = {}
+        run = (subject.command or "", *subject.scripts, *variables)
+        for text in (*run, subject.title, subject.heading, *subject.mentioned):
+            found |= shell.parts(text)
+        self._too_much = self._too_much or len(found) > MOST_WORDS
+        return list(found)[:MOST_WORDS]
+
+    @cached_property
+    def paths(self) -> list[list[str]]:
+        """Every file that a string may name, as steps from the root."""
+        found: dict[str, None] = {}
+        for number, word in enumerate(self._words()):
+            if number > MOST_WORDS:
+                self._too_much = True
+                break
+            found |= dict.fromkeys(self._places(word))
+        return [globs.split(path) for path in found]
+
+    def _words(self) -> Iterator[str]:
+        """The strings that may be paths, and the words of those that may hold some."""
+        subject = self.subject
+        yield from subject.paths
+        if subject.cwd:
+            yield subject.cwd
+        values = [value for _, value in subject.env]
+        for text in (*subject.mentioned, *subject.texts, *values):
+            if len(text) <= LONGEST_PATH and "\n" not in text:
+                yield text.strip()
+        for text in (subject.command or "", *subject.scripts):
+            yield from _WORDS.findall(_braceless(text))
+        for text in (subject.title, subject.heading, *subject.mentioned, *values):
+            # of a sentence only what is written like a path
+            found = _WORDS.findall(_braceless(text))
+            yield from (word for word in found if re.search(r"[/\\.~]", word))
+
+    def _places(self, word: str) -> Iterator[str]:
+        """Where a word leads, in all the ways it can be read."""
+        subject = self.subject
+        bases = [*subject.directories]
+        if subject.cwd:
+            bases += [globs.joined(base, subject.cwd) for base in subject.directories or ("",)]
+        for reading in _readings(word, subject.home):
+            path = globs.normal(reading)
+            yield path
+            if not path.startswith("/"):
+                yield from (globs.normal(f"{base}/{path}") for base in bases)
+            for base in subject.directories:  # a directory goes by each of its names
+                inside = path.removeprefix(base)
+                if inside != path and inside[:1] in ("", "/"):
+                    yield from (globs.normal(other + inside) for other in subject.directories)
+
+
+def _readings(word: str, home: str | None) -> set[str]:
+    readings = {word, word.rstrip(".,:;!?")}
+    for each in list(readings):
+        if ":" in each:  # a URI, a line behind a path, a host before one
+            readings |= {_uri_path(each), *each.split(":")}
+    if home:
+        readings |= {_HOME.sub(lambda _: home, each, count=1) for each in readings}
+    readings |= {unquote(each) for each in readings}
+    readings |= {each.replace("\\", "/") for each in readings}
+    return readings - {""}
+
+
+def _uri_path(text: str) -> str:
+    try:
+        return urlsplit(text).path
+    except ValueError:
+        return ""
 
 
 # ---- the policy ------------------------------------------------------------------------------
@@ -190,11 +342,25 @@ class Policy(Struct, frozen=True):
 
     def rule(self, subject: Subject) -> Rule | None:
         """The rule that decides: any that rejects, else the first that matches."""
-        found = [rule for rule in self.rules if rule.matches(subject)]
-        rejecting = (rule for rule in found if rule.decision == "reject")
-        return next(rejecting, found[0] if found else None)
+        return self.decide(subject).rule
 
     def decide(self, subject: Subject) -> Ruling:
-        """What to do about `subject`, and by which rule."""
-        rule = self.rule(subject)
-        return Ruling(rule.decision if rule else self.otherwise, rule)
+        """What to do about `subject`, and by which rule.
+
+        A request that is too large to be held against every rule that rejects or asks is asked.
+        """
+        judged = _Judged(subject)
+        found = [rule for rule in self.rules if _matches(rule, judged)]
+        rejecting = (rule for rule in found if rule.decision == "reject")
+        rule = next(rejecting, found[0] if found else None)
+        decision = rule.decision if rule else self.otherwise
+        if decision == "allow" and not judged.in_full and self._looks_inside:
+            return Ruling("ask")
+        return Ruling(decision, rule)
+
+    @property
+    def _looks_inside(self) -> bool:
+        """Whether what a request holds may be a reason not to allow it."""
+        return any(
+            rule.decision != "allow" and (rule.command or rule.path_patterns) for rule in self.rules
+        )

@@ -38,7 +38,7 @@ def parse_rule(text: str, decision: Decision) -> Rule:
         read                          a kind of tool call
         path:/src/**                  FIELD:PATTERN; a field is kind, name, title, path or command
         edit,path:/src/**             a kind and a pattern: both must match
-        name:bash,command:git *       several patterns: all must match
+        name:bash,command:make test   several patterns: all must match
 
     A comma belongs to the pattern before it unless a word and a colon follow; `[,]` is a comma in
     any case. Blanks around a pattern do not count. Two rules take two flags.

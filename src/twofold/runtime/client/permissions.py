@@ -7,7 +7,9 @@ is picked by its kind; nothing is allowed because of what it is called or where 
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -23,6 +25,8 @@ from twofold.wire.shared import (
     PermissionOption,
     SelectedPermissionOutcome,
 )
+
+HOME = os.path.expanduser("~")
 
 
 class Question(Struct):
@@ -80,7 +84,9 @@ class Permissions:
         policy: Policy,
         ask: Ask | None,
         report: Report,
+        roots: Callable[[], Sequence[str]] = tuple,
     ) -> None:
+        self._roots = roots
         self._session = session
         self._tell = tell
         self._policy = policy
@@ -110,7 +116,9 @@ class Permissions:
             request_id = f"{request_id}:again"
         self._tell(session.ask(request_id, request))
         before = session.permissions[request_id].before
-        subject = subject or subject_of(request, session)
+        if subject is None:
+            names = names_of(*self._roots()[:1])
+            subject = subject_of(request, session, before=before, directories=names, home=HOME)
         question = Question(session, request, subject, before, content)
         answer: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
         waiting = self._waiting[request_id] = Waiting(request_id, question, answer)
@@ -208,6 +216,14 @@ class Permissions:
         if waiting.person is not None and waiting.person is not asyncio.current_task():
             waiting.person.cancel()
         self._tell(self._session().settle(waiting.request_id))
+
+
+def names_of(*directories: str) -> tuple[str, ...]:
+    """Each directory as it was given, and where it really is."""
+    names = list(directories)
+    with suppress(OSError):  # a link that changes while it is followed
+        names += map(os.path.realpath, directories)
+    return tuple(dict.fromkeys(names))
 
 
 def response(decided: Decided) -> v2.RequestPermissionResponse:

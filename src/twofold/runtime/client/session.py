@@ -57,7 +57,12 @@ class ClientSession:
         self._watchers = Watchers(session_id, client.report)
         self._handlers, self._feeds = self._watchers.handlers, self._watchers.feeds
         self.permissions = Permissions(
-            lambda: self.state, self._watchers.told, client.policy, client.ask, client.report
+            lambda: self.state,
+            self._watchers.told,
+            client.policy,
+            client.ask,
+            client.report,
+            lambda: self.roots,
         )
         self._turns = Turns(self)
         self._why: Exception | None = None
