@@ -12,6 +12,7 @@ from tests.idle_clock import simulated, until, within
 from tests.raw_agent import CANCELLED, IDLE, RUNNING, Json, Problems, RawAgent, call, talk
 from twofold import ClientSession, Policy, Question, Rule
 from twofold.policy import parse_rule
+from twofold.runtime.client.permissions import REMEMBERED
 from twofold.wire.shared import PermissionOption
 
 ALLOW, ALWAYS, REJECT, NEVER = (
@@ -401,6 +402,45 @@ async def test_nothing_that_was_allowed_for_always_goes_before_a_rule_that_rejec
         assert await table.outcome(table.ask("t1", kind="edit")) == "allow_always"
         rejected = table.ask("t2", kind="edit", locations=[{"path": "/work/x"}])
         assert await table.outcome(rejected) == "reject_once"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"command": "./build.sh", "cwd": "/work/other"},
+        {"command": "./build.sh", "env": {"PATH": "/tmp"}},
+        {"command": "./build.sh", "sandbox": False},
+    ],
+)
+@both
+@simulated
+async def test_what_is_more_than_was_allowed_for_always_is_asked_again(
+    version: int, raw: Json
+) -> None:
+    async with at_table(version, ask=choose("allow_always")) as table:
+        shown: Json = {"kind": "execute", "title": "Build"}
+        for number, given in enumerate([{"command": "./build.sh"}, raw, {"command": "./build.sh"}]):
+            await table.outcome(table.ask(f"t{number}", rawInput=given, **shown))
+        assert [each.by for each in table.session.decisions] == ["person", "person", "remembered"]
+
+
+@both
+@simulated
+async def test_a_title_alone_is_allowed_for_always_only_with_that_title(version: int) -> None:
+    async with at_table(version, ask=choose("allow_always")) as table:
+        for title in ("Fetch http://good", "Fetch http://evil", "Fetch http://good"):
+            await table.outcome(table.ask(f"t{title}", title=title, kind="fetch"))
+        assert [each.by for each in table.session.decisions] == ["person", "person", "remembered"]
+
+
+@simulated
+async def test_only_so_many_answers_for_always_are_kept() -> None:
+    async with at_table(2, ask=choose("allow_always")) as table:
+        for number in range(REMEMBERED + 2):
+            await table.outcome(table.ask(f"t{number}", title=f"Read {number}"))
+        assert len(table.session.permissions.rules) == REMEMBERED
+        assert await table.outcome(table.ask("old", title="Read 1")) == "allow_always"
+        assert await table.outcome(table.ask("new", title="Read 1000")) == "allow_once"
 
 
 @simulated

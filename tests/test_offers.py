@@ -189,7 +189,7 @@ async def test_what_is_asked_shows_the_file_and_what_would_be_written(tmp_path: 
         assert question.request.description == "x" * 4000 + "\n… and 1000 characters more"
         assert await writing == {}
         assert session.state.permissions == {}
-        assert await agent.write(tmp_path / "a.txt", "y") == {}  # for always
+        assert await agent.write(tmp_path / "a.txt", "x" * 5000) == {}  # for always
         assert len(asked) == 1
         assert [each.by for each in session.decisions] == ["person", "remembered"]
 

@@ -30,6 +30,7 @@ from twofold.policy import (
     read_policy,
     remembered,
     subject_of,
+    with_shown,
     write_policy,
 )
 from twofold.session import Session
@@ -1055,7 +1056,7 @@ def test_a_policy_file_with_a_fault_is_refused_whole(
 
 any_rules = st.builds(
     lambda decision, subject, kind, wild: replace(
-        remembered(subject, option("allow_always")) or allow(kind="read"),
+        remembered(subject, option("reject_always")) or allow(kind="read"),
         decision=decision,
         kind=kind,
         **wild,
@@ -1122,17 +1123,17 @@ def test_of_two_that_allow_once_neither_is_chosen() -> None:
 # ---- what is remembered ----------------------------------------------------------------------
 
 
-def alike(one: Subject, other: Subject) -> bool:
-    """Whether `other` is what "always" for `one` was about."""
+def as_wide(one: Subject, other: Subject) -> bool:
+    """Whether `other` is at least what "never" for `one` was about."""
     if (one.kind, one.name) != (other.kind, other.name):
         return False
-    if one.command or other.command:
+    if one.command:
         return one.command == other.command
-    if one.paths or other.paths:
-        return bool(other.paths) and set(map(globs.normal, other.paths)) <= set(
-            map(globs.normal, one.paths)
+    if one.paths:
+        return not other.command and bool(
+            set(map(globs.normal, other.paths)) & set(map(globs.normal, one.paths))
         )
-    return one.title.split() == other.title.split()
+    return not (other.command or other.paths) and one.title.split() == other.title.split()
 
 
 @given(subjects)
@@ -1145,15 +1146,27 @@ def test_always_is_remembered_for_the_same_subject(subject: Subject) -> None:
         assert Policy([rule]).decide(subject).rule == rule
 
 
-@given(subjects, subjects, st.sampled_from(["kind", "name", "title", "paths", "command"]))
-def test_always_is_remembered_for_no_other_subject(
+@given(subjects, subjects, st.sampled_from(Subject.__struct_fields__))
+def test_what_is_allowed_for_always_is_that_request_and_no_other(
     subject: Subject, other: Subject, field: str
 ) -> None:
     rule = remembered(subject, option("allow_always"))
     assert rule is not None
     near: Subject = replace(subject, **{field: getattr(other, field)})  # one thing differs
     for each in (other, near):
-        assert rule.matches(each) == alike(subject, each)
+        assert rule.matches(each) == (each == subject)
+
+
+@given(subjects, subjects, st.sampled_from(["kind", "name", "title", "paths", "command"]))
+def test_what_is_rejected_for_always_is_everything_like_it(
+    subject: Subject, other: Subject, field: str
+) -> None:
+    rule = remembered(subject, option("reject_always"))
+    assert rule is not None
+    near: Subject = replace(subject, **{field: getattr(other, field)})
+    for each in (other, near):
+        if as_wide(subject, each):
+            assert rule.matches(each)
 
 
 @pytest.mark.parametrize(
@@ -1175,6 +1188,134 @@ def test_always_for_one_thing_is_not_always_for_another(subject: Subject, other:
         assert rule is not None
         assert rule.matches(subject)
         assert not rule.matches(other)
+
+
+SHOWN: dict[str, Any] = {
+    "kind": "execute",
+    "title": "Build",
+    "rawInput": {"command": "./build.sh", "cwd": "/w"},
+    "content": [{"type": "content", "content": {"type": "text", "text": "Builds it."}}],
+    "locations": [{"path": "/w/build.sh"}],
+}
+DIFFERENT: dict[str, Any] = {
+    "directory": {"rawInput": {"command": "./build.sh", "cwd": "/elsewhere"}},
+    "variable": {"rawInput": {"command": "./build.sh", "cwd": "/w", "env": {"PATH": "/tmp"}}},
+    "number": {"rawInput": {"command": "./build.sh", "cwd": "/w", "timeout": 9}},
+    "unknown field": {"_acme/sudo": True},
+    "content": {"content": []},
+    "line": {"locations": [{"path": "/w/build.sh", "line": 2}]},
+    "diff": {"content": [*SHOWN["content"], {"type": "diff", "path": "/w/a", "newText": "x"}]},
+    "title": {"title": "Build it"},
+    "kind": {"kind": "other"},
+    "name": {"name": "bash"},
+}
+
+
+def always(call: dict[str, Any], title: str = "May I?", **fields: Any) -> Rule:
+    """The rule of "always" for a request about a tool call."""
+    rule = remembered(judged_as(call, title, **fields), option("allow_always"))
+    assert rule is not None
+    return rule
+
+
+@pytest.mark.parametrize("patch", DIFFERENT.values(), ids=list(DIFFERENT))
+def test_always_is_for_all_that_was_shown(patch: dict[str, Any]) -> None:
+    rule = always(SHOWN)
+    assert not rule.matches(judged_as({**SHOWN, **patch}))
+    assert not always({**SHOWN, **patch}).matches(judged_as(SHOWN))
+
+
+def test_always_is_for_what_the_request_shows_beside_the_call() -> None:
+    rule = always(SHOWN)
+    assert not rule.matches(judged_as(SHOWN, title="Something else"))
+    assert not rule.matches(judged_as(SHOWN, description="And sends it to the press."))
+    assert not rule.matches(judged_as(SHOWN, _acme=1))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"title": "Fetch http://good"}, {"title": "Fetch http://evil"}),
+        (
+            {"title": "Fetch", "rawInput": {"url": "a"}},
+            {"title": "Fetch", "rawInput": {"url": "b"}},
+        ),
+        ({"title": "Fetch"}, {"title": "Fetch", "rawInput": [1]}),
+    ],
+)
+def test_without_command_and_path_always_is_the_whole_request(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert always(one).matches(judged_as(one))
+    assert not always(one).matches(judged_as(other))
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"toolCallId": "u"},
+        {"toolCallId": "u", "rawInput": {**SHOWN["rawInput"], "call_id": "u"}},
+        {"status": "in_progress"},
+        {"_meta": {"time": 12}},
+    ],
+    ids=["id", "id in the input", "status", "meta"],
+)
+def test_always_is_the_same_request_under_another_id(patch: dict[str, Any]) -> None:
+    before = {**SHOWN, "rawInput": {**SHOWN["rawInput"], "call_id": "t"}}
+    rule = always(before if "call_id" in patch.get("rawInput", {}) else SHOWN)
+    assert rule.matches(judged_as({**SHOWN, **patch}))
+
+
+def test_an_id_is_no_way_to_pass_for_what_was_allowed() -> None:
+    rule = always({"toolCallId": "/good", "rawInput": {"path": "/good"}})
+    assert not rule.matches(judged_as({"toolCallId": "/evil", "rawInput": {"path": "/evil"}}))
+    rule = always({"toolCallId": "5", "rawInput": {"message_id": "5"}})
+    assert not rule.matches(judged_as({"toolCallId": "6", "rawInput": {"message_id": "6"}}))
+
+
+def test_always_is_for_what_this_client_would_do() -> None:
+    asked = about({"title": "Write"})
+    one, other = (
+        with_shown(Subject("edit", paths=("/a",)), asked, content=[v2.JuneDiff("/a", text)])
+        for text in ("x", "y")
+    )
+    rule = remembered(one, option("allow_always"))
+    assert rule is not None
+    assert rule.matches(one)
+    assert not rule.matches(other)
+
+
+def test_always_is_for_the_call_as_it_was_before_the_request_shortened_it() -> None:
+    def asked(text: str) -> Subject:
+        content = [{"type": "content", "content": {"type": "text", "text": text}}]
+        session = Session("s")
+        update = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": content}
+        session.apply(strategies.v2_struct(update))
+        request = about({"content": []})
+        session.ask(1, request)
+        return subject_of(request, session, before=session.permissions[1].before)
+
+    rule = remembered(asked("echo a"), option("allow_always"))
+    assert rule is not None
+    assert rule.matches(asked("echo a"))
+    assert not rule.matches(asked("echo a; rm -rf ~"))
+    assert reject(command="rm *").matches(asked("echo a; rm -rf ~"))
+
+
+def test_what_is_too_large_to_compare_is_not_allowed_for_always() -> None:
+    deep: Any = "x"
+    for _ in range(100):
+        deep = [deep]
+    for raw in (deep, ["x"] * 20_000, ["x" * 1_000_000]):
+        subject = judged_as({"kind": "read", "rawInput": {"value": raw}})
+        assert subject.partial
+        assert remembered(subject, option("allow_always")) is None
+        assert remembered(subject, option("reject_always")) is not None
+
+
+def test_what_was_remembered_is_not_written_to_a_file_that_cannot_hold_it() -> None:
+    with pytest.raises(BadRule, match="remembered for one session"):
+        write_policy(Policy([always(SHOWN)]))
 
 
 @pytest.mark.parametrize("kind", ["allow_once", "reject_once", "always", "_allow_always", ""])

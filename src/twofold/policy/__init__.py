@@ -2,7 +2,7 @@
 
 from twofold.policy.decisions import By, Decided, choose, remembered
 from twofold.policy.rules import BadRule, Decision, Policy, Rule, Ruling
-from twofold.policy.subject import KINDS, Subject, subject_of
+from twofold.policy.subject import KINDS, Subject, subject_of, with_shown
 from twofold.policy.written import BadPolicy, parse_rule, read_policy, write_policy
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "read_policy",
     "remembered",
     "subject_of",
+    "with_shown",
     "write_policy",
 ]

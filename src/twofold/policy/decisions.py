@@ -46,14 +46,21 @@ def choose(
 def remembered(subject: Subject, option: PermissionOption) -> Rule | None:
     """The rule for later requests like `subject`, if the option chosen for it says "always".
 
-    Like it are those of the same kind and name with the same command; if it has no command, those
-    with its paths (or some of them) and no command either; if it has neither, those with the same
-    title that have neither. Everything is matched to the letter.
+    What was allowed is all that was shown: the rule matches the same request under another id, and
+    nothing that has more or less of anything. None if the request was too large to be compared.
+
+    What was rejected is wider: requests of the same kind and name with the same command, in
+    whatever it is wrapped; if there was no command, those that touch one of its paths and have
+    none either; if there was neither, those with the same title that have neither.
     """
     if option.kind not in ("allow_always", "reject_always"):
         return None
     same: dict[str, str | tuple[str, ...]]
-    if subject.command:
+    if option.kind == "allow_always":
+        if subject.fingerprint is None:
+            return None
+        same = {"exactly": subject.fingerprint}
+    elif subject.command:
         same = {"command": globs.escape(subject.command)}
     elif subject.paths:
         same = {"command": "", "path": tuple(map(globs.escape_path, subject.paths))}

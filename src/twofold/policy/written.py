@@ -117,10 +117,13 @@ def read_policy(data: bytes | str, source: str) -> Policy:
 def write_policy(policy: Policy) -> bytes:
     """The file that `read_policy` reads as this policy; where its rules came from is left out.
 
-    It is plain ASCII, so that no character in it can hide or pass for another.
+    It is plain ASCII, so that no character in it can hide or pass for another. What was allowed
+    for always in a session cannot be written: a file has no way to say that narrowly.
     """
     rules = []
     for rule in policy.rules:
+        if rule.exactly:
+            raise BadRule(str(rule), "it was remembered for one session, no file can hold it")
         patterns = {field: getattr(rule, field) for field in FIELDS}
         said = {field: pattern for field, pattern in patterns.items() if pattern is not None}
         rules.append({"decision": rule.decision, **said})

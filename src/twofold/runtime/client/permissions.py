@@ -13,9 +13,20 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from twofold.errors import LocalError
-from twofold.policy import By, Decided, Policy, Rule, Subject, choose, remembered, subject_of
+from twofold.policy import (
+    By,
+    Decided,
+    Policy,
+    Rule,
+    Subject,
+    choose,
+    remembered,
+    subject_of,
+    with_shown,
+)
 from twofold.runtime.errors import Problem, Report, described
 from twofold.session import Permission, Session, ToolCall
 from twofold.session.changes import Changes
@@ -25,6 +36,9 @@ from twofold.wire.shared import (
     PermissionOption,
     SelectedPermissionOutcome,
 )
+
+REMEMBERED = 1000
+"""How many answers for always a session keeps: with one more the oldest is asked again."""
 
 HOME = os.path.expanduser("~")
 
@@ -116,9 +130,7 @@ class Permissions:
             request_id = f"{request_id}:again"
         self._tell(session.ask(request_id, request))
         before = session.permissions[request_id].before
-        if subject is None:
-            names = names_of(*self._roots()[:1])
-            subject = subject_of(request, session, before=before, directories=names, home=HOME)
+        subject = self._subject(request, subject, before, content)
         question = Question(session, request, subject, before, content)
         answer: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
         waiting = self._waiting[request_id] = Waiting(request_id, question, answer)
@@ -129,6 +141,18 @@ class Permissions:
             # also if whoever asks was cancelled meanwhile: nothing stays pending
             waiting.person.add_done_callback(lambda _: self._settle_by_nobody(waiting))
         return waiting
+
+    def _subject(
+        self,
+        request: v2.RequestPermissionRequest,
+        subject: Subject | None,
+        before: ToolCall | None,
+        content: tuple[v2.ToolCallContent, ...],
+    ) -> Subject:
+        if subject is not None:
+            return with_shown(subject, request, content=content)
+        names = names_of(*self._roots()[:1])
+        return subject_of(request, self._session(), before=before, directories=names, home=HOME)
 
     async def answered(self, waiting: Waiting) -> Decided:
         """The answer; if whoever waits for it is cancelled the request is withdrawn."""
@@ -189,6 +213,7 @@ class Permissions:
         rule = remembered(subject, option)
         if rule is not None:
             self.rules.append(rule)
+            del self.rules[:-REMEMBERED]
             for waiting in list(self._waiting.values()):
                 self._by_rule(waiting)
 
@@ -200,7 +225,8 @@ class Permissions:
         if waiting.answer.done():
             return False  # the first answer counts
         identity, kind = (option.option_id, option.kind) if option else (None, None)
-        subject = waiting.question.subject
+        # what was only mentioned may be large, and decisions are kept
+        subject = replace(waiting.question.subject, mentioned=(), texts=())
         call = Permission(waiting.request_id, waiting.question.request).tool_call_id
         decided = Decided(waiting.request_id, subject, identity, kind, by, rule, call)
         waiting.answer.set_result(decided)
