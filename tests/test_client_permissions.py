@@ -186,7 +186,7 @@ async def test_without_anyone_to_ask_the_answer_is_a_rejection(version: int) -> 
     async with at_table(version) as table:
         assert await table.outcome(table.ask()) == "reject_once"
         [decided] = table.session.decisions
-        assert (decided.by, str(decided)) == ("nobody", "rejected: nobody to ask")
+        assert (decided.by, str(decided)) == ("nobody", "rejected: nobody to ask [other]")
 
 
 @both
@@ -307,6 +307,25 @@ async def test_the_directory_of_the_session_is_the_one_that_links_lead_to(tmp_pa
         raw = {"command": "make", "cwd": str(tmp_path / "real")}
         assert await table.outcome(table.ask(rawInput=raw)) == "allow_once"
         assert table.session.decisions[-1].rule == rules[1]
+
+
+@both
+@simulated
+async def test_a_decision_of_nobody_says_what_was_judged_and_which_rule_would_allow_it(
+    version: int,
+) -> None:
+    rules = [parse_rule("read", "allow"), parse_rule("edit", "ask")]
+    async with at_table(version, policy=Policy(rules)) as table:
+        await table.outcome(table.ask("a", title="Check", rawInput={"command": "make"}))
+        await table.outcome(table.ask("b", title="x", kind="edit", locations=[{"path": "/work/a"}]))
+        only_always = [ALWAYS, NEVER]
+        await table.outcome(table.ask("c", title="Read", kind="read", options=only_always))
+        make = "[execute, command: make]; --allow command:make would allow it"
+        assert [str(each) for each in table.session.decisions] == [
+            f"rejected: nobody to ask {make}",
+            "rejected: nobody to ask, and --ask edit says to ask [edit, path: /work/a]",
+            "rejected for good: nobody to ask, and --allow read finds no option to pick [read]",
+        ]
 
 
 @both

@@ -1,6 +1,7 @@
 """Permissions answered by rules: what a rule may allow, and what it must never allow."""
 
 import posixpath
+import shlex
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import cache
@@ -24,11 +25,14 @@ from twofold.policy import (
     Policy,
     Rule,
     Subject,
+    advice,
     choose,
     globs,
+    judged,
     parse_rule,
     read_policy,
     remembered,
+    rule_for,
     subject_of,
     with_shown,
     write_policy,
@@ -1351,8 +1355,119 @@ def test_a_record_says_in_one_line_what_was_decided_and_by_whom(
     kind: str | None, by: By, rule: Rule | None, said: str
 ) -> None:
     decided = Decided(1, Subject(), "id" if kind else None, kind, by, rule)
-    assert str(decided) == said
+    assert decided.outcome == said
+    assert str(decided) == (said if by in ("person", "cancel") else f"{said} [other]")
     assert decided.allowed is (kind in ("allow_once", "allow_always"))
+
+
+LINES: list[tuple[dict[str, Any], str, str]] = [
+    (
+        {"rawInput": {"command": "git status"}},
+        "execute, command: git status",
+        "--allow 'command:git status' would allow it",
+    ),
+    (
+        {"kind": "edit", "title": "Edit", "locations": [{"path": "/w/a"}]},
+        "edit, path: /w/a",
+        "--allow edit,path:/w/a would allow it",
+    ),
+    (
+        {"kind": "edit", "title": "Edit files", "locations": [{"path": "/w/a"}, {"path": "b"}]},
+        "edit, path: /w/a, path: b",
+        (
+            '{"decision": "allow", "kind": "edit", "path": ["/w/a", "b"]} in a --policy file'
+            " would allow it"
+        ),
+    ),
+    (
+        {"kind": "fetch", "title": "Fetch http://x"},
+        "fetch",
+        "--allow 'fetch,title:Fetch http://x' would allow it",
+    ),
+    (
+        {"kind": "read", "title": "Read *", "name": "Read"},
+        "read",
+        "--allow 'read,name:Read,title:Read [*]' would allow it",
+    ),
+    (
+        {"rawInput": {"command": "ls *.py | wc"}},
+        "execute, command: ls *.py | wc",
+        "--allow 'command:ls [*].py | wc' would allow it",
+    ),
+    (
+        {"rawInput": {"command": "curl a, http://b"}},
+        "execute, command: curl a, http://b",
+        "--allow 'command:curl a[,] http://b' would allow it",
+    ),
+    (
+        {"rawInput": {"command": "make", "env": {"CC": "x", "A": "1"}, "cwd": "/tmp"}},
+        "execute, command: make, in: /tmp, variables: CC A",
+        "no rule for a command or a path covers its variables and another directory",
+    ),
+    (
+        {"rawInput": {"script": "make\nmake test"}},
+        "execute, script: make make test",
+        "no rule for a command or a path covers its script",
+    ),
+    ({"rawInput": {"command": "a\nb"}}, "execute, command: a b", ""),
+    ({"kind": "fetch", "title": "Fetch", "rawInput": {"url": "http://x"}}, "fetch", ""),
+    (
+        {"rawInput": {"command": "x" * 500}},
+        f"execute, command: {'x' * 400}… (100 more characters)",
+        "",
+    ),
+    (
+        {"kind": "read", "locations": [{"path": f"/{n}"} for n in range(12)]},
+        "read, " + ", ".join(f"path: /{n}" for n in range(10)) + ", and 2 more paths",
+        '{"decision": "allow", "kind": "read", "path": ['
+        + ", ".join(f'"/{n}"' for n in range(12))
+        + "]} in a --policy file would allow it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "facts", "hint"), LINES, ids=range(len(LINES)))
+def test_a_decision_names_what_was_judged_and_the_rule_that_would_have_matched(
+    call: dict[str, Any], facts: str, hint: str
+) -> None:
+    subject = judged_as(call)
+    assert (judged(subject), advice(subject)) == (facts, hint)
+    decided = Decided(1, subject, "no", "reject_once", "nobody", advice=advice(subject))
+    assert str(decided) == f"rejected: nobody to ask [{facts}]" + (f"; {hint}" if hint else "")
+
+
+@given(subjects, subjects)
+def test_the_rule_that_is_advised_allows_the_request_and_no_other_command_path_or_title(
+    subject: Subject, other: Subject
+) -> None:
+    written = rule_for(subject)
+    if written is None:
+        return
+    if written.startswith("{"):
+        data = '{"rules": [' + written.removesuffix(" in a --policy file") + "]}"
+        [rule] = read_policy(data, "p").rules
+    else:
+        rule = parse_rule(shlex.split(written)[1], "allow")
+    assert rule.matches(subject)
+    for each in (
+        other,
+        replace(subject, command=other.command),
+        replace(subject, paths=other.paths),
+    ):
+        if rule.matches(each):
+            assert each.command == subject.command or each.title == subject.command
+            if subject.paths and not subject.command:
+                named = set(map(globs.normal, subject.paths))
+                assert set(map(globs.normal, each.paths)) <= named
+            elif not subject.command:
+                assert each.title.split() == subject.title.split()
+
+
+def test_a_decision_that_a_rule_left_to_nobody_names_that_rule() -> None:
+    decided = Decided(1, Subject("read"), "no", "reject_once", "nobody", parse_rule("read", "ask"))
+    assert str(decided) == "rejected: nobody to ask, and --ask read says to ask [read]"
+    decided = Decided(1, Subject("read"), "no", "reject_once", "nobody", READ_RULE)
+    assert decided.outcome == "rejected: nobody to ask, and --allow read finds no option to pick"
 
 
 def test_a_record_can_be_written_down() -> None:

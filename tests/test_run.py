@@ -4,6 +4,7 @@ The agent is a process always, the program where it matters.
 """
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -271,6 +272,44 @@ def test_rules_decide_and_the_one_that_did_is_named(
     assert result.stdout == f"{said}_once\n"
     assert "[permission] Run make: " in result.stderr
     assert told in result.stderr
+
+
+ASKS_FOR = """
+def prompt(request):
+    kinds = ["allow_once", "reject_once"]
+    options = [{"optionId": kind, "name": kind, "kind": kind} for kind in kinds]
+    params = {"sessionId": "s", "toolCall": CALL, "options": options}
+    send({"id": 9, "method": "session/request_permission", "params": params})
+    text(read()["result"]["outcome"]["optionId"])
+    answer(request, {"stopReason": "end_turn"})
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (
+            {"rawInput": {"command": "git status"}},
+            "[execute, command: git status]; --allow 'command:git status' would allow it",
+        ),
+        (
+            {"title": "Edit files", "kind": "edit", "locations": [{"path": "/w/a"}]},
+            "[edit, path: /w/a]; --allow edit,path:/w/a would allow it",
+        ),
+        (
+            {"title": "git status", "kind": "execute"},
+            "[execute]; --allow 'execute,title:git status' would allow it",
+        ),
+    ],
+)
+def test_the_rule_that_a_line_advises_allows_what_was_rejected(call: Json, line: str) -> None:
+    agent = raw_agent(ASKS_FOR.replace("CALL", repr({"toolCallId": "new", **call})))
+    result = called("--prompt", "x", "--", *agent)
+    assert (result.exit_code, result.stdout) == (6, "reject_once\n")
+    assert f": rejected: nobody to ask {line}\n" in result.stderr
+    words = shlex.split(line.partition("; ")[2])
+    result = called("--prompt", "x", *words[:2], "--", *agent)
+    assert (result.exit_code, result.stdout) == (0, "allow_once\n")
 
 
 # ---- what is printed ---------------------------------------------------------------------------

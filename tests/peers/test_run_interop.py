@@ -46,7 +46,8 @@ def test_rules_answer_the_agent(agent: Agent, rules: list[str], status: int, sai
     result = called("--prompt", "permission", "--format", "quiet", *rules, *agent[1])
     assert (result.exit_code, result.stdout) == (status, said)
     answer = "allowed by --allow execute" if status == 0 else "rejected: nobody to ask"
-    assert result.stderr == f"[permission] Run make: {answer}\n"
+    assert result.stderr.startswith(f"[permission] Run make: {answer} [execute]")
+    assert result.stderr.count("\n") == 1
 
 
 def test_an_error_of_the_agent_is_told(agent: Agent) -> None:

@@ -11,7 +11,6 @@ import sys
 from contextlib import suppress
 from typing import Literal, TextIO, TypeAlias
 
-from twofold.policy import Subject
 from twofold.runtime.client.session import ClientSession
 from twofold.runtime.client.turns import Reply
 from twofold.session import Message, snapshot
@@ -137,15 +136,8 @@ class Printer:
     def _tell_decisions(self) -> None:
         for decided in self._session.decisions[self._decided :]:
             self._decided += 1
-            self._screen.tell(f"[permission] {_what(decided.subject)}: {decided}")
-
-
-def _what(subject: Subject) -> str:
-    """What was asked for, on one line: a title may leave the command out."""
-    what = subject.title or subject.kind
-    if subject.command and subject.command not in what:
-        what += f" ({subject.command})"
-    return one_line(what)
+            title = decided.subject.title or decided.subject.kind
+            self._screen.tell(f"[permission] {one_line(title)}: {one_line(str(decided))}")
 
 
 class Updates(Printer):

@@ -1,6 +1,6 @@
 """Permissions answered by rules: data that decides, and the record of what was decided. Pure."""
 
-from twofold.policy.decisions import By, Decided, choose, remembered
+from twofold.policy.decisions import By, Decided, advice, choose, judged, remembered, rule_for
 from twofold.policy.rules import BadRule, Decision, Policy, Rule, Ruling
 from twofold.policy.subject import KINDS, Subject, subject_of, with_shown
 from twofold.policy.written import BadPolicy, parse_rule, read_policy, write_policy
@@ -16,10 +16,13 @@ __all__ = [
     "Rule",
     "Ruling",
     "Subject",
+    "advice",
     "choose",
+    "judged",
     "parse_rule",
     "read_policy",
     "remembered",
+    "rule_for",
     "subject_of",
     "with_shown",
     "write_policy",

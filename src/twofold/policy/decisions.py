@@ -4,14 +4,18 @@ An option is what its kind says. Ids and names are the agent's own words, an ord
 and a kind nobody knows is never taken for a yes or a no.
 """
 
+import json
+import re
+import shlex
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from twofold.policy import globs
-from twofold.policy.rules import Decision, Rule
+from twofold.policy.rules import BadRule, Decision, Rule
 from twofold.policy.subject import Subject
+from twofold.policy.written import parse_rule, read_policy
 from twofold.wire.shared import PermissionOption
 
 By: TypeAlias = Literal["person", "policy", "remembered", "cancel", "nobody"]
@@ -81,6 +85,7 @@ class Decided(Struct, frozen=True):
 
     request_id: int | str
     subject: Subject
+    """What the rules went by; without what was only `mentioned`, which may be large."""
     option_id: str | None
     option_kind: str | None
     """The kind of the chosen option; None if the answer was `cancelled`."""
@@ -88,13 +93,17 @@ class Decided(Struct, frozen=True):
     rule: Rule | None = None
     tool_call_id: str | None = None
     """The tool call that it was about, if it was about one."""
+    advice: str = ""
+    """Where no rule matched: the one that would have."""
 
     @property
     def allowed(self) -> bool:
         """Whether the agent may go on; a kind nobody knows is not a yes."""
         return _DECISION_OF.get(self.option_kind or "") == "allow"
 
-    def __str__(self) -> str:
+    @property
+    def outcome(self) -> str:
+        """What was answered and by whom, on one line: `allowed by --allow read`."""
         if self.option_kind is None:
             answer = "cancelled"
         else:
@@ -103,6 +112,16 @@ class Decided(Struct, frozen=True):
         if self.option_kind in ("allow_always", "reject_always"):
             answer += " for good"
         return globs.one_line(answer + self._reason())
+
+    def __str__(self) -> str:
+        """The outcome, what the rules went by, and if none matched the one that would have.
+
+        A person has seen what was asked, and a cancel asks nothing: there it is only the outcome.
+        """
+        if self.by in ("person", "cancel"):
+            return self.outcome
+        line = f"{self.outcome} [{judged(self.subject)}]"
+        return f"{line}; {self.advice}" if self.advice else line
 
     def _reason(self) -> str:
         match self.by:
@@ -113,6 +132,101 @@ class Decided(Struct, frozen=True):
             case "cancel":
                 return " with the turn"
             case "nobody":
-                return ": nobody to ask"
-        by = (self.rule.source or str(self.rule)) if self.rule else "the policy"
-        return f" by {by}" if self.option_kind else f" by {by}: no option rejects"
+                return f": nobody to ask{self._wish}"
+        return f" by {self._rule}" if self.option_kind else f" by {self._rule}: no option rejects"
+
+    @property
+    def _wish(self) -> str:
+        if self.rule is None:
+            return ""
+        wish = "says to ask" if self.rule.decision == "ask" else "finds no option to pick"
+        return f", and {self._rule} {wish}"
+
+    @property
+    def _rule(self) -> str:
+        return (self.rule.source or str(self.rule)) if self.rule else "the policy"
+
+
+# ---- what the rules went by ------------------------------------------------------------------
+
+_MOST_PATHS: Final = 10
+_LONGEST: Final = 400
+
+
+def judged(subject: Subject) -> str:
+    """What rules go by, on one line: the kind, the command with its directory, and the files."""
+    facts = [subject.kind]
+    if subject.command:
+        facts.append(f"command: {_cut(subject.command)}")
+    facts += [f"script: {_cut(each)}" for each in subject.scripts]
+    if subject.cwd is not None and subject.elsewhere:
+        facts.append(f"in: {_cut(subject.cwd)}")
+    if subject.env:
+        facts.append(f"variables: {_cut(' '.join([name for name, _ in subject.env]))}")
+    facts += [f"path: {_cut(path)}" for path in subject.paths[:_MOST_PATHS]]
+    if len(subject.paths) > _MOST_PATHS:
+        facts.append(f"and {len(subject.paths) - _MOST_PATHS} more paths")
+    return ", ".join(facts)
+
+
+def _cut(text: str) -> str:
+    text = globs.one_line(text)
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]}… ({len(text) - _LONGEST} more characters)"
+
+
+def advice(subject: Subject) -> str:
+    """The narrowest rule that would allow this request, or why there is none.
+
+    A rule by kind or name alone is never among them: it would allow more than was asked for.
+    """
+    beside = [
+        what
+        for what, there in (
+            ("its variables", subject.env),
+            ("its script", subject.scripts),
+            ("another directory", subject.elsewhere),
+        )
+        if there
+    ]
+    if beside:
+        return f"no rule for a command or a path covers {' and '.join(beside)}"
+    rule = rule_for(subject)
+    return f"{rule} would allow it" if rule else ""
+
+
+def rule_for(subject: Subject) -> str | None:
+    """The narrowest rule that allows this request, as one would write it; None if none does."""
+    same: dict[str, str | tuple[str, ...]] = {"kind": subject.kind}
+    paths = tuple(dict.fromkeys(map(globs.escape_path, subject.paths)))
+    if subject.command:
+        same = {"command": globs.escape(subject.command)}
+    elif paths:
+        same["path"] = paths[0] if len(paths) == 1 else paths
+    elif subject.mentioned or (subject.kind == "other" and not subject.name):
+        return None  # a title says too little: it allows whatever else is said under it
+    else:
+        if subject.name:
+            same["name"] = globs.escape(subject.name)
+        same["title"] = globs.escape(globs.one_line(subject.title))
+    try:
+        rule, written = _written(same)
+    except BadRule:
+        return None
+    told = rule.matches(subject) and len(written) <= _LONGEST and written.isprintable()
+    return written if told else None
+
+
+def _written(same: dict[str, str | tuple[str, ...]]) -> tuple[Rule, str]:
+    """A rule that allows, and how to write it: as an option, or in a file if it has many paths."""
+    if isinstance(same.get("path"), tuple):
+        in_file = json.dumps({"decision": "allow", **same})
+        rule = read_policy(f'{{"rules": [{in_file}]}}', "").rules[0]
+        return rule, f"{in_file} in a --policy file"
+    terms = [value if field == "kind" else f"{field}:{value}" for field, value in same.items()]
+    text = ",".join([_COMMA.sub("[,]", str(term)) for term in terms])
+    return parse_rule(text, "allow"), f"--allow {shlex.quote(text)}"
+
+
+_COMMA: Final = re.compile(r",(?=\s*[A-Za-z_]+:)")

@@ -114,7 +114,7 @@ class Offers:
             raise RequestError.cancelled()
         if not decided.allowed:
             raise RequestError(
-                NOT_ALLOWED, "The client does not allow it", {"reason": str(decided)}
+                NOT_ALLOWED, "The client does not allow it", {"reason": decided.outcome}
             )
 
 

@@ -22,6 +22,7 @@ from twofold.policy import (
     Policy,
     Rule,
     Subject,
+    advice,
     choose,
     remembered,
     subject_of,
@@ -39,6 +40,7 @@ from twofold.wire.shared import (
 
 REMEMBERED = 1000
 """How many answers for always a session keeps: with one more the oldest is asked again."""
+
 
 HOME = os.path.expanduser("~")
 
@@ -86,6 +88,8 @@ class Waiting(Struct, eq=False):
     person: asyncio.Task[None] | None = None
     awaited: bool = False
     """Someone is there to pass the answer on."""
+    rule: Rule | None = None
+    """The rule that leaves it to a person, if one does."""
 
 
 class Permissions:
@@ -179,6 +183,7 @@ class Permissions:
         # what was answered for always comes first, but nothing goes before a rule that rejects
         policy = Policy([*self.rules, *self._policy.rules], self._policy.otherwise)
         ruling = policy.decide(waiting.question.subject)
+        waiting.rule = ruling.rule
         if ruling.decision == "ask":
             return False
         option = choose(waiting.question.options, ruling.decision)
@@ -207,7 +212,7 @@ class Permissions:
             self._remember(question.subject, option)
 
     def _settle_by_nobody(self, waiting: Waiting) -> None:
-        self._settle(waiting, choose(waiting.question.options, "reject"), "nobody")
+        self._settle(waiting, choose(waiting.question.options, "reject"), "nobody", waiting.rule)
 
     def _remember(self, subject: Subject, option: PermissionOption) -> None:
         rule = remembered(subject, option)
@@ -225,10 +230,13 @@ class Permissions:
         if waiting.answer.done():
             return False  # the first answer counts
         identity, kind = (option.option_id, option.kind) if option else (None, None)
+        subject = waiting.question.subject
+        unruled = rule is None and by in ("policy", "nobody") and kind != "allow_once"
+        why = advice(subject) if unruled else ""
         # what was only mentioned may be large, and decisions are kept
-        subject = replace(waiting.question.subject, mentioned=(), texts=())
+        subject = replace(subject, mentioned=(), texts=())
         call = Permission(waiting.request_id, waiting.question.request).tool_call_id
-        decided = Decided(waiting.request_id, subject, identity, kind, by, rule, call)
+        decided = Decided(waiting.request_id, subject, identity, kind, by, rule, call, why)
         waiting.answer.set_result(decided)
         self.decisions.append(decided)
         self._over(waiting)
