@@ -17,7 +17,7 @@ from twofold import ClientSession, Policy, Question
 from twofold.policy import parse_rule
 from twofold.runtime.client.offers import NOT_ALLOWED
 from twofold.wire import v2
-from twofold.wire.shared import PermissionOption
+from twofold.wire.shared import Content, PermissionOption
 
 ALLOW_ALL = Policy((), "allow")
 PATIENCE = 8.0
@@ -179,19 +179,78 @@ async def test_what_is_asked_shows_the_file_and_what_would_be_written(tmp_path: 
     async with talk(1, offer=["fs"], ask=ask) as (client, raw):
         session = await client.new_session(tmp_path)
         agent = Agent(raw)
-        writing = asyncio.create_task(agent.write(tmp_path / "a.txt", "x" * 5000))
+        (tmp_path / "a.txt").write_text("old\nsame\n")
+        writing = asyncio.create_task(agent.write(tmp_path / "a.txt", "x" * 5000 + "\nsame\n"))
         await until(lambda: asked)
         [question] = asked
         assert list(session.state.permissions) == ["client:1"]
         assert question.request.title == f"Write {tmp_path / 'a.txt'}"
         assert question.subject.kind == "edit"
         assert question.subject.paths == (str(tmp_path / "a.txt"),)
-        assert question.request.description == "x" * 4000 + "\n… and 1000 characters more"
+        [diff] = question.content
+        assert isinstance(diff, v2.Diff)
+        assert diff.changes == [v2.DiffModify(str(tmp_path / "a.txt"))]
+        assert isinstance(diff.patch, v2.DiffPatch)
+        assert diff.patch.text.endswith(f"@@ -1,2 +1,2 @@\n-old\n+{'x' * 5000}\n same\n")
         assert await writing == {}
         assert session.state.permissions == {}
-        assert await agent.write(tmp_path / "a.txt", "x" * 5000) == {}  # for always
-        assert len(asked) == 1
-        assert [each.by for each in session.decisions] == ["person", "remembered"]
+        assert [each.by for each in session.decisions] == ["person"]
+
+
+@simulated
+async def test_a_write_that_was_allowed_for_always_is_that_write_and_no_other(
+    tmp_path: Path,
+) -> None:
+    def ask(question: Question) -> PermissionOption | None:
+        return question.option("allow_always")
+
+    async with talk(1, offer=["fs"], ask=ask) as (client, raw):
+        session = await client.new_session(tmp_path)
+        for text in ("x", "y", "x", "y"):
+            (tmp_path / "a.txt").write_text("old")
+            assert await Agent(raw).write(tmp_path / "a.txt", text) == {}
+        assert [each.by for each in session.decisions] == [*["person"] * 2, *["remembered"] * 2]
+
+
+async def shown_of(folder: Path, text: str, *, old: bytes | None) -> list[v2.ToolCallContent]:
+    """What a person is shown of a write."""
+    asked: list[Question] = []
+    if old is not None:
+        (folder / "a").write_bytes(old)
+
+    def ask(question: Question) -> PermissionOption | None:
+        asked.append(question)
+        return question.option("reject_once")
+
+    async with talk(1, offer=["fs"], ask=ask) as (client, raw):
+        await client.new_session(folder)
+        refused = await Agent(raw).write(folder / "a", text)
+        assert refused["data"] == {"reason": "rejected by a person"}
+    [question] = asked
+    return list(question.content)
+
+
+@simulated
+async def test_a_new_file_is_shown_as_one(tmp_path: Path) -> None:
+    [diff] = await shown_of(tmp_path, "x\n", old=None)
+    assert isinstance(diff, v2.Diff)
+    assert diff.changes == [v2.DiffAdd(str(tmp_path / "a"))]
+    assert isinstance(diff.patch, v2.DiffPatch)
+    assert "new file mode" in diff.patch.text
+    assert diff.patch.text.endswith("+x\n")
+
+
+@simulated
+async def test_a_write_that_changes_nothing_has_no_patch(tmp_path: Path) -> None:
+    [diff] = await shown_of(tmp_path, "x\n", old=b"x\n")
+    assert diff == v2.Diff([v2.DiffModify(str(tmp_path / "a"))])
+
+
+@simulated
+async def test_what_takes_the_place_of_no_text_is_shown_as_it_will_be(tmp_path: Path) -> None:
+    diff, content = await shown_of(tmp_path, "x" * 9000, old=b"\xff\xfe")
+    assert diff == v2.Diff([v2.DiffModify(str(tmp_path / "a"))])
+    assert content == Content(v2.TextContent("x" * 9000))
 
 
 @simulated
@@ -350,6 +409,23 @@ async def test_a_command_is_asked_for_with_all_that_it_would_do(tmp_path: Path) 
         assert (question.subject.kind, question.subject.command) == ("execute", command)
         await agent.ask("terminal/wait_for_exit", terminalId=made["terminalId"])
         await shown(session, b"two words\n")
+
+
+@real
+async def test_an_allowed_command_is_not_allowed_in_another_directory(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    rules = [parse_rule("command:true", "allow")]
+    async with talk(1, offer=["terminal"], policy=Policy(rules)) as (client, raw):
+        session = await client.new_session(tmp_path)
+        agent = Agent(raw)
+        assert "terminalId" in await agent.create("true", cwd=str(tmp_path))
+        refused = await agent.create("true", cwd=str(tmp_path / "sub"))
+        assert refused["code"] == NOT_ALLOWED
+        assert refused["data"] == {"reason": "rejected: nobody to ask"}
+        assert str(session.decisions[-1]).endswith(
+            f"[execute, command: true, in: {tmp_path / 'sub'}];"
+            " no rule for a command or a path covers another directory"
+        )
 
 
 @real

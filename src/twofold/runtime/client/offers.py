@@ -7,15 +7,19 @@ done: the file that was shown, the command with the variables and the directory 
 
 import shlex
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twofold.convert.diffs import git_patch
 from twofold.policy import Subject
-from twofold.rpc.errors import RequestError
-from twofold.runtime.files import Files
+from twofold.rpc.errors import RESOURCE_NOT_FOUND, RequestError
+from twofold.runtime.client.permissions import HOME, names_of
+from twofold.runtime.files import MIB, Files
 from twofold.runtime.terminals import Terminals, command_of
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET
-from twofold.wire.shared import PermissionOption
+from twofold.wire.content import TextContent
+from twofold.wire.shared import Content, PermissionOption
 
 if TYPE_CHECKING:
     from twofold.runtime.client.session import ClientSession
@@ -29,7 +33,8 @@ _OPTIONS = [
     PermissionOption("reject", "Reject", "reject_once"),
     PermissionOption("reject-always", "Never allow", "reject_always"),
 ]
-_SHOWN = 4000
+_COMPARED = 8 * MIB
+"""How many characters of a file, old and new, are compared; a larger one is shown as it will be."""
 
 
 class Offers:
@@ -64,15 +69,32 @@ class Offers:
 
     async def _write(self, params: v1.WriteTextFileRequest) -> v1.Empty:
         path = self._files.path_of(params.path)
-        await self._allowed("edit", f"Write {path}", path=str(path), text=params.content)
+        content = self._change(params, path)
+        await self._allowed("edit", f"Write {path}", path=str(path), content=content)
         return self._files.write(params, path)
+
+    def _change(
+        self, params: v1.WriteTextFileRequest, path: Path
+    ) -> tuple[v2.ToolCallContent, ...]:
+        """What a write would change, all of it; without a diff if the old text cannot be read."""
+        name, new = str(path), params.content
+        asked = v1.ReadTextFileRequest(params.session_id, params.path)
+        try:
+            old = self._files.read(asked, path).content
+        except RequestError as error:
+            if error.code == RESOURCE_NOT_FOUND:
+                return (_diff(v2.DiffAdd(name), git_patch(name, None, new)),)
+            old = None
+        if old is None or len(old) + len(new) > _COMPARED:
+            return (_diff(v2.DiffModify(name), ""), Content(TextContent(new)))
+        return (_diff(v2.DiffModify(name), git_patch(name, old, new)),)
 
     # ---- terminals
 
     async def _create(self, params: v1.CreateTerminalRequest) -> v1.CreateTerminalResponse:
-        cwd = str(self._terminals.directory_of(params))
+        cwd = self._terminals.directory_of(params)
         command = _typed(params)
-        await self._allowed("execute", f"Run {command}", command=command, cwd=cwd)
+        await self._allowed("execute", f"Run {command}", command=command, cwd=str(cwd))
         return await self._terminals.create(params)
 
     async def _output(self, params: v1.TerminalRequest) -> v1.TerminalOutputResponse:
@@ -97,7 +119,7 @@ class Offers:
         path: str = "",
         command: str = "",
         cwd: str = "",
-        text: str = "",
+        content: tuple[v2.ToolCallContent, ...] = (),
     ) -> None:
         """Ask whoever decides, showing exactly what would happen; raises if it is not allowed."""
         self._asked += 1
@@ -105,11 +127,20 @@ class Offers:
             self._session.session_id,
             title,
             _OPTIONS,
-            _beginning(text) or UNSET,
-            v2.CommandPermissionSubject(command, cwd) if command else UNSET,
+            subject=v2.CommandPermissionSubject(command, cwd) if command else UNSET,
         )
-        subject = Subject(kind, None, title, (path,) if path else (), command or None)
-        decided = await self._session.ask_locally(f"client:{self._asked}", request, subject)
+        subject = Subject(
+            kind,
+            None,
+            title,
+            (path,) if path else (),
+            command or None,
+            cwd or None,
+            directories=names_of(self.roots[0]),
+            home=HOME,
+        )
+        key = f"client:{self._asked}"
+        decided = await self._session.ask_locally(key, request, subject, content)
         if decided.by == "cancel":
             raise RequestError.cancelled()
         if not decided.allowed:
@@ -127,10 +158,8 @@ def _typed(params: v1.CreateTerminalRequest) -> str:
     return " ".join([*set_first, command_of(params)])
 
 
-def _beginning(text: str) -> str:
-    if len(text) <= _SHOWN:
-        return text
-    return f"{text[:_SHOWN]}\n… and {len(text) - _SHOWN} characters more"
+def _diff(change: v2.DiffChange, patch: str) -> v2.Diff:
+    return v2.Diff([change], v2.DiffPatch("git_patch", patch) if patch else UNSET)
 
 
 _ANSWERS: dict[str, Callable[[Offers, Any], Awaitable[Any]]] = {
