@@ -412,6 +412,51 @@ async def test_a_command_is_asked_for_with_all_that_it_would_do(tmp_path: Path) 
 
 
 @real
+async def test_a_command_runs_in_the_directory_that_was_shown(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "a")
+    shown: list[str | None] = []
+
+    def ask(question: Question) -> PermissionOption | None:
+        shown.append(question.subject.cwd)
+        link.unlink()
+        link.symlink_to(tmp_path / "b")
+        return question.option("allow_once")
+
+    async with talk(1, offer=["terminal"], ask=ask) as (client, raw):
+        session = await client.new_session(tmp_path)
+        agent = Agent(raw)
+        made = await agent.create("pwd", cwd=str(link))
+        await agent.ask("terminal/wait_for_exit", terminalId=made["terminalId"])
+        output = await agent.ask("terminal/output", terminalId=made["terminalId"])
+        assert output["output"] == f"{tmp_path / 'a'}\n"
+        assert shown == [str(tmp_path / "a")]
+        assert session.state.terminals[made["terminalId"]].cwd == str(tmp_path / "a")
+
+
+@real
+async def test_a_directory_that_becomes_a_link_while_a_person_thinks_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    (inside / "sub").mkdir(parents=True)
+    outside.mkdir()
+
+    def ask(question: Question) -> PermissionOption | None:
+        (inside / "sub").rename(inside / "moved")
+        (inside / "sub").symlink_to(outside)
+        return question.option("allow_once")
+
+    async with talk(1, offer=["terminal"], ask=ask) as (client, raw):
+        await client.new_session(inside)
+        refused = await Agent(raw).create("touch", "made", cwd=str(inside / "sub"))
+        assert "has become a link" in refused["message"]
+    assert list(outside.iterdir()) == []
+
+
+@real
 async def test_an_allowed_command_is_not_allowed_in_another_directory(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     rules = [parse_rule("command:true", "allow")]

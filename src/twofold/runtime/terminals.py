@@ -10,8 +10,9 @@ that puts itself into another session cannot be found again and is not ended. No
 line as `command` and no `args`: a command without `args` that has white space or shell syntax in
 it, and is not the path of a program, goes to `/bin/sh -c`.
 
-Nothing here asks for permission: whoever calls `create` does. On Windows, where the event loop
-cannot wait for a pipe, every command is refused.
+Nothing here asks for permission: the caller of `create` does, for the directory that
+`directory_of` gives, and passes it on as `checked`: what was shown is what is used. On Windows,
+where the event loop cannot wait for a pipe, every command is refused.
 """
 
 import asyncio
@@ -82,16 +83,19 @@ class Terminals:
             )
         return resolved
 
-    async def create(self, params: v1.CreateTerminalRequest) -> v1.CreateTerminalResponse:
-        """Start a command; it is refused if it cannot be started."""
+    async def create(
+        self, params: v1.CreateTerminalRequest, checked: Path | None = None
+    ) -> v1.CreateTerminalResponse:
+        """Start a command, in the directory `checked` if it is given; refused if it cannot be."""
         if self._closed:
             raise RequestError(INVALID_REQUEST, "The session is closed: nothing is run in it.")
         if platform.THREADED_STDIO:
             raise RequestError(INTERNAL_ERROR, "This client runs no commands on Windows.")
-        cwd = self.directory_of(params)
+        cwd = checked or self.directory_of(params)
         argv = _argv(params.command, list(params.args or ()), cwd)
         self._make_room()
         given = {one.name: one.value for one in params.env} if params.env else {}
+        _refuse_if_moved(cwd)
         child = _started(argv, cwd, platform.environment({**self._env, **given}))
         limit = params.output_byte_limit
         limit = min(limit, self._max_limit) if isinstance(limit, int) else self._default_limit
@@ -194,6 +198,20 @@ def _argv(command: str, args: list[str], cwd: Path) -> list[str]:
     if args or not _SHELL_SYNTAX.search(command) or _is_program(command, cwd):
         return [command, *args]
     return ["/bin/sh", "-c", command]
+
+
+def _refuse_if_moved(cwd: Path) -> None:
+    """Refuse a directory that has become a link since it was resolved: it leads somewhere else."""
+    try:
+        moved = os.path.realpath(cwd) != str(cwd)
+    except OSError:
+        moved = True
+    if moved:
+        raise RequestError(
+            INVALID_REQUEST,
+            f"{str(cwd)!r} has become a link to another directory: nothing is run there.",
+            {"path": str(cwd)},
+        )
 
 
 def _is_program(command: str, cwd: Path) -> bool:

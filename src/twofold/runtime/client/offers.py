@@ -95,7 +95,7 @@ class Offers:
         cwd = self._terminals.directory_of(params)
         command = _typed(params)
         await self._allowed("execute", f"Run {command}", command=command, cwd=str(cwd))
-        return await self._terminals.create(params)
+        return await self._terminals.create(params, cwd)
 
     async def _output(self, params: v1.TerminalRequest) -> v1.TerminalOutputResponse:
         return self._terminals.output(params)
