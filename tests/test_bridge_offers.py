@@ -22,10 +22,10 @@ BOTH = frozenset({"fs", "terminal"})
 
 @asynccontextmanager
 async def at_work(
-    directory: Path, offer: frozenset[str] = BOTH, **params: Any
+    directory: Path, offer: frozenset[str] = BOTH, pass_env: tuple[str, ...] = (), **params: Any
 ) -> AsyncIterator[tuple[Raw, Raw, Bridge]]:
     """A client of version 2, an agent of version 1, and a session in `directory`."""
-    async with bridged(2, 1, offer=offer) as (client, agent, bridge):
+    async with bridged(2, 1, offer=offer, pass_env=pass_env) as (client, agent, bridge):
         await new_session(client, agent, cwd=str(directory), **params)
         yield client, agent, bridge
 
@@ -280,6 +280,22 @@ def test_a_terminal_is_where_the_session_works_unless_it_is_elsewhere_inside(
             assert await pwd(client, agent, cwd=str(tmp_path / "sub")) == f"{folder}/sub"
             outside = of_session(command="pwd", cwd="/")
             assert await code_of(agent.ask("terminal/create", outside)) == -32602
+
+    play(scene)
+
+
+@pytest.mark.parametrize(("passed", "output"), [((), "none none"), (("ONE",), "ours none")])
+def test_a_command_does_not_get_the_secrets_of_the_bridge_unless_they_are_named(
+    passed: tuple[str, ...], output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONE", "ours")
+    monkeypatch.setenv("TWO", "ours")
+
+    async def scene() -> None:
+        async with at_work(tmp_path, pass_env=passed) as (client, agent, _):
+            terminal = await create(agent, "sh", "-c", "echo ${ONE-none} ${TWO-none}")
+            await client.until(lambda: exit_status(client, terminal))
+            assert printed(client, terminal).decode() == f"{output}\n"
 
     play(scene)
 

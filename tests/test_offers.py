@@ -13,7 +13,8 @@ import pytest
 
 from tests.idle_clock import simulated, until, within
 from tests.raw_agent import RUNNING, Json, Problems, RawAgent, talk
-from twofold import ClientSession, Policy, Question
+from tests.raw_process import raw_agent
+from twofold import ClientSession, Policy, Question, connect
 from twofold.policy import parse_rule
 from twofold.runtime.client.offers import NOT_ALLOWED
 from twofold.wire import v2
@@ -454,6 +455,63 @@ async def test_a_directory_that_becomes_a_link_while_a_person_thinks_is_left_alo
         refused = await Agent(raw).create("touch", "made", cwd=str(inside / "sub"))
         assert "has become a link" in refused["message"]
     assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "output"),
+    [
+        ({}, "none none none\n"),
+        ({"pass_env": ["SECRET"]}, "ours none none\n"),
+        ({"env": {"GIVEN": "agent", "SECRET": "agent"}}, "none none none\n"),
+    ],
+    ids=["nothing", "named", "no command"],
+)
+def test_a_command_does_not_get_the_secrets_of_the_client(
+    options: Json, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "ours")
+    monkeypatch.setenv("OTHER_TOKEN", "ours")
+
+    async def story(folder: Path) -> None:
+        async with talk(1, offer=["terminal"], policy=ALLOW_ALL, **options) as (client, raw):
+            await client.new_session(folder)
+            agent = Agent(raw)
+            line = "echo ${SECRET-none} ${OTHER_TOKEN-none} ${GIVEN-none}"
+            made = await agent.create("sh", "-c", line)
+            await agent.ask("terminal/wait_for_exit", terminalId=made["terminalId"])
+            got = await agent.ask("terminal/output", terminalId=made["terminalId"])
+            assert got["output"] == output
+
+    real(story)(tmp_path)
+
+
+RUNS = """
+def prompt(request):
+    params = {"sessionId": "s", "command": "echo ${GIVEN-none} ${SECRET-none} ${HIDDEN-none}"}
+    send({"id": 9, "method": "terminal/create", "params": params})
+    named = {"sessionId": "s", "terminalId": read()["result"]["terminalId"]}
+    send({"id": 10, "method": "terminal/wait_for_exit", "params": named})
+    read()
+    send({"id": 11, "method": "terminal/output", "params": named})
+    text(read()["result"]["output"])
+    answer(request, {"stopReason": "end_turn"})
+"""
+
+
+def test_a_command_gets_what_was_set_for_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "ours")
+    monkeypatch.setenv("HIDDEN", "ours")
+    options: Json = {"env": {"GIVEN": "agent", "HIDDEN": None}, "pass_env": ["HIDDEN"]}
+
+    async def story(folder: Path) -> None:
+        command = raw_agent(RUNS)
+        async with connect(command, offer=["terminal"], policy=ALLOW_ALL, **options) as client:
+            session = await client.new_session(folder)
+            assert (await session.prompt("go")).text == "agent none none\n"
+
+    real(story)(tmp_path)
 
 
 @real

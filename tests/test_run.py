@@ -312,6 +312,39 @@ def test_the_rule_that_a_line_advises_allows_what_was_rejected(call: Json, line:
     assert (result.exit_code, result.stdout) == (0, "allow_once\n")
 
 
+RUNS = """
+def prompt(request):
+    params = {"sessionId": "s", "command": "echo ${ONE-none} ${TWO-none}"}
+    send({"id": 9, "method": "terminal/create", "params": params})
+    named = {"sessionId": "s", "terminalId": read()["result"]["terminalId"]}
+    send({"id": 10, "method": "terminal/wait_for_exit", "params": named})
+    read()
+    send({"id": 11, "method": "terminal/output", "params": named})
+    text(read()["result"]["output"])
+    answer(request, {"stopReason": "end_turn"})
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "output"), [([], "none none\n"), (["--pass-env", "ONE"], "ours none\n")]
+)
+def test_a_command_gets_only_the_variables_that_are_named(
+    options: list[str], output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONE", "ours")
+    monkeypatch.setenv("TWO", "ours")
+    rules = ["--offer", "terminal", "--allow", "execute", *options]
+    result = called("--prompt", "x", *rules, "--", *raw_agent(RUNS))
+    assert (result.exit_code, result.stdout) == (0, output)
+
+
+@pytest.mark.parametrize("name", ["", "A=b"])
+def test_a_variable_is_passed_by_its_name(name: str) -> None:
+    result = called("--prompt", "x", "--pass-env", name)
+    assert result.exit_code == 2
+    assert "give NAME, not its value" in result.stderr
+
+
 # ---- what is printed ---------------------------------------------------------------------------
 
 SECOND = """

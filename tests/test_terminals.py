@@ -418,19 +418,37 @@ def test_the_path_of_a_program_is_no_line_for_the_shell(tmp_path: Path, name: st
     run(story())
 
 
-def test_the_environment_is_ours_with_what_was_given(
+def test_the_environment_is_what_was_given_and_what_was_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("INHERITED", "REMOVED", "OVERRIDDEN"):
+    for name in ("SECRET", "PASSED", "REMOVED", "OVERRIDDEN"):
         monkeypatch.setenv(name, "ours")
     client = {"REMOVED": None, "OVERRIDDEN": "client", "CLIENT": "client"}
+    passed = ["PASSED", "REMOVED", "OVERRIDDEN", "NOWHERE"]
 
     async def story() -> None:
-        async with desk(tmp_path, env=client) as at:
-            line = "echo $INHERITED ${REMOVED-none} $OVERRIDDEN $CLIENT $AGENT"
-            assert await at.text(line) == "ours none client client\n"
+        async with desk(tmp_path, env=client, pass_env=passed) as at:
+            line = "echo ${SECRET-none} $PASSED ${REMOVED-none} $OVERRIDDEN $CLIENT $AGENT"
+            assert await at.text(line) == "none ours none client client\n"
             env = [v1.EnvVariable(name="CLIENT", value="agent"), v1.EnvVariable("AGENT", "agent")]
-            assert await at.text(line, env=env) == "ours none client agent agent\n"
+            assert await at.text(line, env=env) == "none ours none client agent agent\n"
+
+    run(story())
+
+
+def test_a_command_gets_what_any_command_needs_and_no_more_of_our_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(os.environ):
+        if name != "PATH":
+            monkeypatch.delenv(name)
+    for name in ("HOME", "LC_ALL", "TERM", "API_KEY", "SSH_AUTH_SOCK", "HTTPS_PROXY", "LCX"):
+        monkeypatch.setenv(name, "C")
+
+    async def story() -> None:
+        async with desk(tmp_path) as at:
+            names = {line.partition("=")[0] for line in (await at.text("env")).splitlines()}
+            assert names - {"PWD", "_", "SHLVL"} == {"PATH", "HOME", "LC_ALL", "TERM"}
 
     run(story())
 

@@ -44,7 +44,8 @@ class Bridge:
     """Connects a client and an agent. `run` returns when one of them is gone.
 
     `agent` is a transport, or what opens one: then the agent can be started again if it does not
-    survive being asked for a version that it does not know.
+    survive being asked for a version that it does not know. Commands that the bridge runs for the
+    agent get, beside what any command needs, the variables that `pass_env` names.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Bridge:
         client_version: Wanted = "auto",
         agent_version: Wanted = "auto",
         offer: Collection[Offered] = (),
+        pass_env: Collection[str] = (),
         losses: LossLog | None = None,
         on_problem: Report = log,
         line_limit: int = LIMIT,
@@ -68,6 +70,7 @@ class Bridge:
         self._agent_transport = agent
         self._wanted: tuple[Wanted, Wanted] = (client_version, agent_version)
         self._offered = frozenset(offer)
+        self._pass_env = tuple(pass_env)
         self._report = guarded(on_problem)
         self._client = End("client", line_limit, SLACK)
         self._agent = End("agent", line_limit)
@@ -248,7 +251,7 @@ class Bridge:
         if agreed.client == 1:
             return Down(*ends, agreed.client_capabilities)
         if self._offered:
-            self._offers = Offers(self._offered, self._report)
+            self._offers = Offers(self._offered, self._report, self._pass_env)
         own_terminals = "terminal" in self._offered
         able = agreed.agent_capabilities
         return Up(*ends, able, own_terminals=own_terminals, offers=self._offers)

@@ -34,11 +34,11 @@ _CAN_CANCEL = v2.TerminalCapabilities(cancel=Capability())
 class _Session:
     """What a session may touch, and what runs in it."""
 
-    def __init__(self, up: "Up", known: "UpSession") -> None:
+    def __init__(self, up: "Up", known: "UpSession", pass_env: Collection[str]) -> None:
         self.known = known
         self.roots = list(known.roots)
         self.files = Files(self.roots)
-        self.terminals = Terminals(self.roots, on_update=self._happened)
+        self.terminals = Terminals(self.roots, on_update=self._happened, pass_env=pass_env)
         self.running: set[str] = set()
         """The terminals that the client may cancel."""
         self._up = up
@@ -68,8 +68,11 @@ class _Session:
 class Offers:
     """Answers `fs/*` and `terminal/*` for the sessions of a bridge."""
 
-    def __init__(self, offered: Collection[str], report: Report) -> None:
+    def __init__(
+        self, offered: Collection[str], report: Report, pass_env: Collection[str] = ()
+    ) -> None:
         self._offered = frozenset(offered)
+        self._pass_env = tuple(pass_env)
         self._report = report
         self._sessions: dict[str, _Session] = {}
         self._answering: set[asyncio.Task[None]] = set()
@@ -93,7 +96,7 @@ class Offers:
         if not all(map(os.path.isabs, known.roots)):
             raise RequestError.invalid_params("the session's directories are not absolute")
         self.forget(session_id)  # it was set up again, elsewhere
-        session = self._sessions[session_id] = _Session(up, known)
+        session = self._sessions[session_id] = _Session(up, known, self._pass_env)
         return session
 
     async def _serve(self, up: "Up", request: Request, session: _Session, params: Any) -> None:

@@ -19,7 +19,7 @@ from twofold.bridge.bridge import Offered, Open
 from twofold.bridge.handshake import Wanted
 from twofold.bridge.losses import Told
 from twofold.cli.files import opened
-from twofold.cli.offers import offered
+from twofold.cli.offers import offered, variable_names
 from twofold.cli.stderr import Stderr
 from twofold.errors import LocalError
 from twofold.runtime.errors import Problem
@@ -62,6 +62,13 @@ def _wanted(context: click.Context, option: click.Parameter, version: str) -> Wa
     callback=offered,
     help="What to offer to an agent of version 1: fs, terminal, or both with a comma.",
 )
+@click.option(
+    "--pass-env",
+    multiple=True,
+    metavar="NAME",
+    callback=variable_names,
+    help="With --offer terminal: a variable of this environment that commands get, too.",
+)
 @click.argument("command", nargs=-1, required=True)
 def bridge(
     client: Wanted,
@@ -69,6 +76,7 @@ def bridge(
     strict: bool,
     losses: Path | None,
     offer: frozenset[Offered],
+    pass_env: tuple[str, ...],
     command: tuple[str, ...],
 ) -> None:
     """Be an agent on standard input and output, with COMMAND as the agent behind.
@@ -78,6 +86,7 @@ def bridge(
     kind once. Ends with the agent's exit status.
     """
     sides: dict[str, Any] = {"client_version": client, "agent_version": agent, "offer": offer}
+    sides["pass_env"] = pass_env
     with opened(losses, "ab", "--losses") as file:
         sys.exit(asyncio.run(_run(command, strict, file, sides)))
 

@@ -1,4 +1,4 @@
-"""`--offer`: what a client or a bridge does for an agent of version 1."""
+"""`--offer` and `--pass-env`: what a client or a bridge does for an agent of version 1."""
 
 from typing import Final, Literal, TypeAlias, cast
 
@@ -16,3 +16,13 @@ def offered(context: click.Context, option: click.Parameter, text: str) -> froze
     if unknown:
         raise click.BadParameter(f"{', '.join(unknown)} cannot be offered; fs and terminal can.")
     return cast("frozenset[Offered]", frozenset(words))
+
+
+def variable_names(
+    context: click.Context, option: click.Parameter, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Names of environment variables: a value that was written behind one is a mistake."""
+    for name in names:
+        if not name or "=" in name or "\0" in name:
+            raise click.BadParameter(f"{name!r} is no variable's name; give NAME, not its value.")
+    return names

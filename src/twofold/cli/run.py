@@ -17,7 +17,7 @@ import click
 from twofold.cli import status
 from twofold.cli.agent import DEMO
 from twofold.cli.files import opened
-from twofold.cli.offers import offered
+from twofold.cli.offers import offered, variable_names
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.cli.scripted import Scripted, one_turn
 from twofold.errors import TwofoldError
@@ -81,6 +81,13 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     default="",
     callback=offered,
     help="What to do for an agent of version 1: fs, terminal, or both with a comma.",
+)
+@click.option(
+    "--pass-env",
+    multiple=True,
+    metavar="NAME",
+    callback=variable_names,
+    help="With --offer terminal: a variable of this environment that commands get, too.",
 )
 @click.option(
     "--resume",
@@ -173,6 +180,7 @@ def _scripted(
         login=options["login"],
         timeout=options["timeout"],
         offer=options["offer"],
+        pass_env=options["pass_env"],
         record=record,
     )
 
@@ -190,6 +198,7 @@ def _wanted(
         start=_start(options["start"]),
         color=not options["no_color"] and not os.environ.get("NO_COLOR"),
         offer=options["offer"],
+        pass_env=options["pass_env"],
         record=record,
     )
 
@@ -249,6 +258,7 @@ def _interactive(wanted: Wanted, screen: Screen) -> int:
         version=wanted.version,
         policy=wanted.policy,
         offer=wanted.offer,
+        pass_env=wanted.pass_env,
         record=wanted.record,
     )
     code = asyncio.run(interact(wanted, connecting))

@@ -45,6 +45,7 @@ class Scripted(Struct, kw_only=True):
     login: str | None
     timeout: float | None
     offer: frozenset[Offered] = frozenset()
+    pass_env: tuple[str, ...] = ()
     record: IO[bytes] | None
 
 
@@ -97,6 +98,7 @@ class _Turn:
             version=wanted.version,
             policy=wanted.policy,
             offer=wanted.offer,
+            pass_env=wanted.pass_env,
             record=wanted.record,
             tapes=[Tape(screen.json)] if wanted.form == "json" else [],
         )

@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -126,7 +126,31 @@ else:
                 fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, PIPE)
 
 
-def _merged(overrides: Mapping[str, str | None]) -> dict[str, str]:
+_PLAIN = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP"),
+        *("LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR"),
+    }
+)
+
+
+def plain_environment(
+    overrides: Mapping[str, str | None], passed: Collection[str] = ()
+) -> dict[str, str]:
+    """What any command needs of our environment, what is `passed` by name, and `overrides`.
+
+    A shell that a client is started from holds tokens and keys, and nothing tells them from other
+    variables: only those that are known to hold none are kept.
+    """
+    kept = [name for name in os.environ if name in _PLAIN or name.startswith("LC_")]
+    base = {name: os.environ[name] for name in (*kept, *passed) if name in os.environ}
+    return _merged(overrides, base)
+
+
+def _merged(
+    overrides: Mapping[str, str | None], base: Mapping[str, str] | None = None
+) -> dict[str, str]:
     given = {name: value for name, value in overrides.items() if value is not None}
-    kept = {name: value for name, value in os.environ.items() if name not in overrides}
+    ours = os.environ if base is None else base
+    kept = {name: value for name, value in ours.items() if name not in overrides}
     return kept | given

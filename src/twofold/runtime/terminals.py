@@ -10,6 +10,10 @@ that puts itself into another session cannot be found again and is not ended. No
 line as `command` and no `args`: a command without `args` that has white space or shell syntax in
 it, and is not the path of a program, goes to `/bin/sh -c`.
 
+A command gets the environment that was given for the agent, not ours: of ours only what any
+command needs and what is named (see `platform.plain_environment`). An agent that runs elsewhere, or
+was given less, must not read our secrets by way of a command.
+
 Nothing here asks for permission: the caller of `create` does, for the directory that
 `directory_of` gives, and passes it on as `checked`: what was shown is what is used. On Windows,
 where the event loop cannot wait for a pipe, every command is refused.
@@ -20,7 +24,7 @@ import os
 import re
 import shlex
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from twofold.rpc.errors import (
@@ -48,6 +52,9 @@ class Terminals:
     The output that `terminal/output` gives is at most what the agent asks to keep, else
     `default_output_limit`, and never more than `max_output_limit` bytes. Of `limit_count`
     terminals, those that the agent forgot to release are forgotten when there is no room.
+
+    `env` is what was set for the agent (None removes a variable), `pass_env` names variables of
+    our environment that its commands get as well.
     """
 
     def __init__(
@@ -56,6 +63,7 @@ class Terminals:
         *,
         on_update: Tell,
         env: Mapping[str, str | None] | None = None,
+        pass_env: Collection[str] = (),
         limit_count: int = 64,
         default_output_limit: int = MIB,
         max_output_limit: int = 16 * MIB,
@@ -64,6 +72,7 @@ class Terminals:
         self._roots = Roots(roots)
         self._on_update = on_update
         self._env = dict(env or {})
+        self._pass_env = tuple(pass_env)
         self._limit_count = limit_count
         self._default_limit = min(default_output_limit, max_output_limit)
         self._max_limit = max_output_limit
@@ -95,8 +104,9 @@ class Terminals:
         argv = _argv(params.command, list(params.args or ()), cwd)
         self._make_room()
         given = {one.name: one.value for one in params.env} if params.env else {}
+        environ = platform.plain_environment({**self._env, **given}, self._pass_env)
         _refuse_if_moved(cwd)
-        child = _started(argv, cwd, platform.environment({**self._env, **given}))
+        child = _started(argv, cwd, environ)
         limit = params.output_byte_limit
         limit = min(limit, self._max_limit) if isinstance(limit, int) else self._default_limit
         terminal_id = f"terminal-{uuid.uuid4().hex}"

@@ -79,6 +79,7 @@ async def connect(
     elicit: Elicit | None = None,
     offer: Collection[Offered] = (),
     info: Implementation | None = None,
+    pass_env: Collection[str] = (),
     on_problem: Report = log,
     on_stderr: Callable[[bytes], None] | None = None,
     start_timeout: float = START,
@@ -90,7 +91,9 @@ async def connect(
     An agent is a command, a transport, or what opens one.
     `version` demands one; otherwise 2 is tried first. Permissions are decided by `policy`, then by
     `ask`, and rejected if there is nobody to ask. `offer` names what the client does: `fs` and
-    `terminal` for agents of version 1, `login` if someone can log in at a terminal.
+    `terminal` for agents of version 1, `login` if someone can log in at a terminal. Commands that
+    the client runs for the agent get the variables that any command needs, those of `env`, and
+    those of this process that `pass_env` names.
     """
     if version not in (None, 1, 2) or not set(get_args(Offered)).issuperset(offer):
         raise LocalError(
@@ -109,6 +112,8 @@ async def connect(
             ask=ask,
             elicit=elicit,
             offer=offer,
+            env=env if isinstance(agent, Sequence) else None,
+            pass_env=pass_env,
             report=on_problem,
             handler_timeout=handler_timeout,
             line_limit=line_limit,
@@ -144,6 +149,8 @@ class Client(Introduced):
         ask: Ask | None,
         elicit: Elicit | None,
         offer: Collection[Offered],
+        env: Mapping[str, str | None] | None,
+        pass_env: Collection[str],
         report: Report,
         handler_timeout: float,
         line_limit: int,
@@ -152,6 +159,7 @@ class Client(Introduced):
         super().__init__()
         self.policy = policy
         self.ask = ask
+        self.env, self.pass_env = env, pass_env
         self.report = guarded(report)
         able = ("fs" in offer, "terminal" in offer, elicit is not None, "login" in offer)
         self._offer = Offer(info, *able)

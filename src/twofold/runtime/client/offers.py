@@ -45,7 +45,12 @@ class Offers:
         self.roots = session.roots
         """The directories that are served."""
         self._files = Files(session.roots)
-        self._terminals = Terminals(session.roots, on_update=self._shown)
+        self._terminals = Terminals(
+            session.roots,
+            on_update=self._shown,
+            env=session.client.env,
+            pass_env=session.client.pass_env,
+        )
         self._asked = 0
 
     async def answer(self, method: str, params: Any) -> Any:

@@ -47,6 +47,8 @@ class Wanted(Struct, kw_only=True):
     color: bool = True
     offer: frozenset[Offered] = frozenset()
     """What the client does for an agent of version 1."""
+    pass_env: tuple[str, ...] = ()
+    """Variables of ours that commands get which the client runs for the agent."""
     record: IO[bytes] | None = None
 
 
@@ -60,6 +62,7 @@ class Connecting:
         version: Version | None = None,
         policy: Policy | None = None,
         offer: frozenset[Offered] = frozenset(),
+        pass_env: Sequence[str] = (),
         record: IO[bytes] | None = None,
         tapes: Sequence[Tape] = (),
     ) -> None:
@@ -69,6 +72,7 @@ class Connecting:
         self._version = version
         self._policy = policy
         self._offer = offer
+        self._pass_env = pass_env
         self._process: Process | None = None
         self._record = Tape.to(record, command=self.command) if record is not None else None
         self._tapes = [*([self._record] if self._record is not None else []), *tapes]
@@ -97,6 +101,7 @@ class Connecting:
                 ask=ask,
                 elicit=elicit,
                 offer=cast("frozenset[Offered]", offer),
+                pass_env=self._pass_env,
                 on_problem=on_problem,
             ) as client:
                 if waiting is not None:
