@@ -1356,7 +1356,7 @@ def test_a_record_says_in_one_line_what_was_decided_and_by_whom(
 ) -> None:
     decided = Decided(1, Subject(), "id" if kind else None, kind, by, rule)
     assert decided.outcome == said
-    assert str(decided) == (said if by in ("person", "cancel") else f"{said} [other]")
+    assert str(decided) == (f"{said} [other]" if by in ("policy", "nobody") else said)
     assert decided.allowed is (kind in ("allow_once", "allow_always"))
 
 

@@ -116,9 +116,10 @@ class Decided(Struct, frozen=True):
     def __str__(self) -> str:
         """The outcome, what the rules went by, and if none matched the one that would have.
 
-        A person has seen what was asked, and a cancel asks nothing: there it is only the outcome.
+        A person has seen what was asked, now or before, and a cancel asks nothing: there it is only
+        the outcome.
         """
-        if self.by in ("person", "cancel"):
+        if self.by in ("person", "remembered", "cancel"):
             return self.outcome
         line = f"{self.outcome} [{judged(self.subject)}]"
         return f"{line}; {self.advice}" if self.advice else line
