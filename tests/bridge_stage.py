@@ -41,7 +41,9 @@ class Heard(End):
         self.messages: list[Json] = []
         self.lines: list[bytes] = []
 
-    def send(self, line: bytes) -> None:
+    def _put(self, line: bytes) -> None:
+        if not line:  # it waits for the rest of its batch
+            return
         assert line.endswith(b"\n")
         assert b"\n" not in line[:-1]
         self.messages.append(json.loads(line))
@@ -187,6 +189,8 @@ class Stage:
         capabilities = codec.read(ALL if able is None else able, v1.AgentCapabilities)
         report = self.problems.append
         self.up = Up(client, agent, log, report, self.clock.later, capabilities, **options)
+        client.on_line, agent.on_line = self.up.from_client, self.up.from_agent
+        client.on_noise = agent.on_noise = lambda event: report(Problem("noise", event.reason))
         self.client = Player(client, self.up.from_client)
         self.agent = Player(agent, self.up.from_agent)
 

@@ -492,7 +492,7 @@ def test_an_agent_that_always_dies_is_started_twice_and_its_death_is_told() -> N
         async with play(always_dies) as stage:
             error = (await stage.initialize(CLIENTS["v1"][1]))["error"]
             assert error["data"] == {"stderr": "boom", "exitCode": 3}
-            assert "boom" in error["message"]
+            assert error["message"] == "The agent (agent) ended with exit code 3"
             assert [agent.versions for agent in stage.agents] == [[1], [2]]
         assert stage.bridge.agent_error is DIED
 
@@ -602,8 +602,14 @@ def test_what_a_client_says_before_it_is_answered_waits(
                 stage.client.deliver(init, *early[:2])
                 stage.client.deliver(line(early[2])[:10])
                 stage.client.deliver(line(early[2])[10:])
-            await stage.client.answer(3)
-            assert [each["id"] for each in stage.client.messages] == [1, 2, 3]
+            answers: Any = stage.client.messages
+            if batch:
+                await stage.client.until(lambda: bool(stage.client.messages))
+                (answers,) = stage.client.messages
+            else:
+                await stage.client.answer(3)
+                answers = stage.client.messages
+            assert [each["id"] for each in answers] == [1, 2, 3]
             methods = [each["method"] for each in stage.agent.asked]
             assert methods[-3:] == ["session/new", "_x/told", "session/new"]
             assert set(methods[:-3]) == {"initialize"}

@@ -238,14 +238,28 @@ def test_an_error_that_is_none_is_an_error_all_the_same(error: Any) -> None:
     assert stage.client.error(asked)["code"] == -32603
 
 
-def test_batches_are_read_entry_by_entry() -> None:
+def test_the_entries_of_a_batch_go_one_by_one_and_the_answers_come_back_in_one() -> None:
     stage = Stage()
-    batch = [{"jsonrpc": "2.0", "id": n, "method": "_x/ask"} for n in (1, 2)]
+    batch = [{"jsonrpc": "2.0", "id": n, "method": "_x/ask"} for n in (1, 1, "a")]
     stage.client.say([*batch, 5])
     requests = stage.agent.asked("_x/ask")
-    stage.agent.say([{"jsonrpc": "2.0", "id": each["id"], "result": {}} for each in requests])
-    assert stage.client.result(1) == stage.client.result(2) == {}
+    for number, each in enumerate(requests[:2]):
+        stage.agent.say({"jsonrpc": "2.0", "id": each["id"], "result": number})
+        assert not stage.client.heard
+    last = requests[2]["id"]
+    stage.agent.say([{"jsonrpc": "2.0", "id": last, "error": {"code": 5, "message": "no"}}])
+    (answers,) = stage.client.heard
+    assert sorted(map(summary, answers)) == [
+        ("1", 0),
+        ("1", 1),
+        ("None", -32600),
+        ("a", 5),
+    ]
     assert [each.kind for each in stage.problems] == ["noise"]
+
+
+def summary(answer: Any) -> tuple[str, Any]:
+    return str(answer["id"]), answer["error"]["code"] if "error" in answer else answer["result"]
 
 
 def test_a_request_with_an_impossible_id_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import time
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -11,21 +12,27 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from twofold.rpc import connection
-from twofold.rpc.connection import Connection, Malformed, read_line
-from twofold.rpc.errors import INVALID_REQUEST, RequestError
+from twofold.rpc.connection import ENTRIES, Batch, Connection, Malformed, read_line
+from twofold.rpc.errors import INVALID_REQUEST, PARSE_ERROR, RequestError
 from twofold.rpc.frames import Lines, LineTooLong
 from twofold.rpc.messages import Failure, Notification, Request, Response
 
 PING = b'{"jsonrpc":"2.0","method":"ping"}'
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{}}'
 TITLE = b"\x1b]0;an agent\x07"
+MIB = 1024 * 1024
 
 
 def events(pieces: list[bytes], limit: int = 10_000) -> list[Any]:
     """What the pieces say, to their end."""
     reading = Connection(limit=limit)
     found = [event for piece in pieces for event in reading.receive(piece)]
-    return found + list(reading.end())
+    return [flat(event) for event in [*found, *reading.end()]]
+
+
+def flat(event: Any) -> Any:
+    """An event that can be compared: a batch as the list of its entries."""
+    return list(event) if isinstance(event, Batch) else event
 
 
 def only(line: bytes) -> Any:
@@ -90,8 +97,9 @@ def test_no_bytes_make_it_raise(data: bytes, cuts: list[int]) -> None:
 @given(messages, noise)
 def test_no_message_however_odd_makes_it_raise(message: bytes, before: bytes) -> None:
     for event in read_line(before + message):
-        if isinstance(event, Malformed) and event.refusal:
-            json.loads(event.refusal)
+        for each in event if isinstance(event, Batch) else [event]:
+            if isinstance(each, Malformed) and each.refusal:
+                json.loads(each.refusal)
 
 
 @given(st.lists(st.binary(max_size=12), max_size=12), st.integers(1, 20))
@@ -141,7 +149,23 @@ def test_each_message_is_told_apart(said: str, event: Any) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        *("null", "42", '"text"', "true", "{}", '{"id":1,"result":{}}', '{"jsonrpc":"1.0","id":1}'),
+        *("null", "42", '"text"', "true"),
+        "starting up...",
+        "\x1b[32mINFO\x1b[0m listening",
+        'debug: sent {"jsonrpc":"2.0","id":1,"result":{}}',
+    ],
+)
+def test_noise_is_reported_and_answered_by_nobody(said: str) -> None:
+    event = only(said.encode())
+    assert isinstance(event, Malformed)
+    assert event.line == said.encode()
+    assert not event.refusal
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("{}", '{"id":1,"result":{}}', '{"jsonrpc":"1.0","id":1}'),
         '{"level":"info","id":1,"method":"GET","msg":"served"}',
         '{"jsonrpc":2.0,"id":1,"result":{}}',
         '{"jsonrpc":"2.0"}',
@@ -151,17 +175,22 @@ def test_each_message_is_told_apart(said: str, event: Any) -> None:
         '{"jsonrpc":"2.0","id":true,"result":{}}',
         '{"jsonrpc":"2.0","id":null}',
         "[]",
-        "starting up...",
-        "{not json}",
-        "[INFO] listening",
-        'debug: sent {"jsonrpc":"2.0","id":1,"result":{}}',
     ],
 )
-def test_what_is_no_message_is_told_of_and_answered_by_nobody(said: str) -> None:
+def test_json_that_is_no_message_is_refused_unless_it_may_be_a_log(said: str) -> None:
     event = only(said.encode())
-    assert isinstance(event, Malformed)
     assert event.line == said.encode()
-    assert not event.refusal
+    assert event.maybe_log
+    assert refusal(event)["id"] is None
+    assert refusal(event)["error"]["code"] == INVALID_REQUEST
+
+
+@pytest.mark.parametrize("said", ["{not json}", "[INFO] listening", '\x1b[0m{"jsonrpc":', "[1,"])
+def test_a_line_that_begins_like_json_is_a_parse_error_unless_it_may_be_a_log(said: str) -> None:
+    event = only(said.encode())
+    assert event.maybe_log
+    assert refusal(event)["id"] is None
+    assert refusal(event)["error"]["code"] == PARSE_ERROR
 
 
 @pytest.mark.parametrize(
@@ -210,16 +239,24 @@ def test_json_of_any_depth_does_not_raise(deep: bytes, depth: int) -> None:
 
 
 def test_the_entries_of_a_batch_are_events_of_their_own() -> None:
-    batch = b"[%b, 5, [%b], %b]" % (PING, PING, ANSWER)
-    first, five, nested, last = read_line(batch)
+    batch = b"[%b, 5, [%b], %b, {}]" % (PING, PING, ANSWER)
+    first, five, nested, last, empty = only(batch)
     assert (first, last) == (Notification("ping"), Response(1, b"{}"))
-    assert isinstance(five, Malformed)
-    assert isinstance(nested, Malformed)
+    for event in (five, nested, empty):
+        assert refusal(event)["error"]["code"] == INVALID_REQUEST
+        assert refusal(event)["id"] is None
 
 
 def test_a_batch_with_a_message_that_is_odd_is_read_to_its_end() -> None:
     odd = b'{"jsonrpc":"2.0","method":"\\ud800"}'
-    assert read_line(b"[%b,%b]" % (odd, ANSWER)) == [Notification("\ud800"), Response(1, b"{}")]
+    assert list(only(b"[%b,%b]" % (odd, ANSWER))) == [Notification("\ud800"), Response(1, b"{}")]
+
+
+@pytest.mark.parametrize("odd", [b"", b'"\\ud800",'])
+def test_a_batch_of_too_many_entries_is_refused_as_a_whole(odd: bytes) -> None:
+    assert len(list(only(b"[" + PING + b",{}" * (ENTRIES - 1) + b"]"))) == ENTRIES
+    event = only(b"[" + odd + PING + b",{}" * ENTRIES + b"]")
+    assert f"more than {ENTRIES} entries" in refusal(event)["error"]["data"]["reason"]
 
 
 # ---- noise
@@ -239,7 +276,7 @@ def test_a_batch_with_a_message_that_is_odd_is_read_to_its_end() -> None:
 def test_a_message_is_found_on_a_line_with_control_characters(noisy: bytes) -> None:
     told, event = read_line(noisy)
     assert isinstance(told, Malformed)
-    assert event == Response(1, b"{}")
+    assert flat(event) in (Response(1, b"{}"), [Response(1, b"{}")])
 
 
 def test_whitespace_around_a_message_is_no_noise() -> None:
@@ -278,7 +315,7 @@ REQUESTS = [
 
 
 def unreadable(pattern: str) -> list[Any]:
-    return read_line((pattern % UNREADABLE).encode())
+    return list(read_line((pattern % UNREADABLE).encode()))
 
 
 def too_long(pattern: str) -> list[Any]:
@@ -326,7 +363,8 @@ def test_nothing_is_made_up_for_what_names_no_request(
 ) -> None:
     (told,) = way(pattern)
     assert isinstance(told, Malformed)
-    assert not told.refusal
+    assert not told.refusal or told.maybe_log
+    assert not told.refusal or refusal(told)["id"] is None
 
 
 def test_an_answer_with_an_id_that_looks_like_a_number_keeps_its_kind() -> None:
@@ -413,7 +451,51 @@ def test_no_line_takes_more_time_than_its_length(piece: bytes) -> None:
     assert large < 0.01 + 16 * small * 6  # a quadratic cost would be 256 times as much
 
 
+FLOODS = {
+    "members": b'"id":1,',
+    "members of a message": b'{"jsonrpc":"2.0",' + b'"id":1,',
+    "objects": b"{},",
+    "objects of a batch": b"[" + b"{},",
+    "objects where an id should be": b'{"jsonrpc":"2.0","method":"m","id":[' + b"{},",
+    "objects beside what is no text": b'["\\ud800",' + b"{},",
+    "objects beside bytes that are no text": b'["\xff",' + b"{},",
+    "numbers": b"[" + b"1,",
+    "strings": b'["\\ud800",' + b'"",',
+    "brackets": b"[",
+    "titles": b"\x1b]0;a\x07",
+}
+
+
+@pytest.mark.parametrize("close", [b"{}", b"{}]", b"x", b'{}],"result":1}'])
+@pytest.mark.parametrize("flood", FLOODS)
+def test_no_line_takes_more_memory_than_a_small_multiple_of_its_length(
+    flood: str, close: bytes
+) -> None:
+    start = FLOODS[flood]
+    piece = start.rpartition(b"[")[2] or start
+    if flood == "members of a message":
+        piece = b'"id":1,'
+    line = start + piece * (8 * MIB // len(piece)) + close
+    only_line = bytes(line)
+    read_line(b"[]")  # what is made once
+    tracemalloc.start()
+    try:
+        for event in read_line(only_line):
+            for _ in event if isinstance(event, Batch) else [event]:
+                pass
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(only_line)
+
+
 # ---- writing
+
+
+def test_the_message_of_an_error_is_one_line_and_not_empty() -> None:
+    for message, written in {"a\nb\r\n c": "a b c", "": "Error", "\n": "Error", "ok": "ok"}.items():
+        answer = json.loads(connection.fail(1, RequestError(1, message)))
+        assert answer["error"]["message"] == written
 
 
 def test_messages_are_written_as_lines() -> None:

@@ -19,6 +19,7 @@ from twofold.bridge.relay import Relay
 from twofold.bridge.translation import Timer, events_of
 from twofold.bridge.up import Up
 from twofold.rpc import connection
+from twofold.rpc.connection import Batch
 from twofold.rpc.connection import Malformed as NoMessage
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RequestError
 from twofold.rpc.frames import LIMIT, LineTooLong
@@ -86,6 +87,8 @@ class Bridge:
 
     async def run(self) -> None:
         """Bridge until one side is gone, then end the other."""
+        self._client.on_noise = lambda event: self._noise("client", event.reason)
+        self._agent.on_noise = lambda event: self._noise("agent", event.reason)
         self._client.on_line = self._before
         self._client.on_end = self._client_gone
         self._agent.on_line = self._answer_of_agent
@@ -123,8 +126,8 @@ class Bridge:
                     self._client.send(event.refusal)
             elif isinstance(event, Response | Failure):
                 self._noise("client", "an answer that nobody waits for")
-            elif self._handshake is not None:  # what else is in the batch that began it
-                self._client.receive(_line(event))
+            elif isinstance(event, Batch):
+                self._client.take_apart(event)
             elif isinstance(event, Notification):
                 self._noise("client", f"{event.method} before initialize")
             elif event.method == "initialize":
@@ -169,8 +172,8 @@ class Bridge:
                 self._noise("agent", event.reason)
             elif isinstance(event, Response | Failure):
                 self._answered(event)
-            elif self._mode is not None:  # what else is in the batch with the answer
-                self._agent.receive(_line(event))
+            elif isinstance(event, Batch):
+                self._agent.take_apart(event)
             elif isinstance(event, Request):
                 self._agent.send(connection.fail(event.id, _not_initialized()))
             elif len(self._early) < EARLY:
@@ -311,7 +314,7 @@ def _as_error(error: Exception | None) -> RequestError:
         data["exitCode"] = error.exit_code
     if error.signal is not None:
         data["signal"] = error.signal
-    return RequestError(INTERNAL_ERROR, str(error), data)
+    return RequestError(INTERNAL_ERROR, error.summary, data)
 
 
 def _later(seconds: float, call: Callable[[], None]) -> Timer:

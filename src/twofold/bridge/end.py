@@ -3,17 +3,22 @@
 What one piece of input causes goes out in one write. An end whose peer does not read makes the
 other end stop reading, so that nothing piles up in between. An end may stop looking at its lines
 altogether: from then on bytes pass through as they are, to the last one of the piece in which that
-was decided.
+was decided. A batch is taken apart: each entry is a line of its own, and the answers to them go
+back together.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
+from twofold.rpc.batches import Apart
+from twofold.rpc.connection import Batch, Malformed
+from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import Lines, LineTooLong
 from twofold.runtime.transport import Transport
 
 OnLine: TypeAlias = Callable[[bytes | LineTooLong], None]
+OnNoise: TypeAlias = Callable[[Malformed], None]
 OnEnd: TypeAlias = Callable[[Exception | None], None]
 
 _KEPT = "what comes is kept"
@@ -32,11 +37,14 @@ class End:
         self.other: End = self
         self.closed = False
         self.on_line: OnLine = lambda line: None
+        self.on_noise: OnNoise = lambda event: None
+        """Called with what is no message in a batch."""
         self.on_end: OnEnd = lambda error: None
         self.on_bytes: Callable[[bytes], None] | None = None
         """If set, what comes is not read but given to it."""
         self.settled = False
         """What is done with lines does not change any more, so they may be cut all at once."""
+        self.batches = Apart(strict=name == "client", limit=line_limit)
         self._line_limit = line_limit
         self._transport: Transport | None = None
         self._lines = Lines(line_limit)
@@ -54,6 +62,7 @@ class End:
         self._lines = Lines(self._line_limit)
         self.closed = self._paused = False
         self._out.clear()  # it was meant for someone else
+        self.batches = Apart(strict=self.name == "client", limit=self._line_limit)
         self.other.release(_FULL)
         transport.start(_Receiver(self, transport))
         self._pause_if_due()
@@ -91,6 +100,20 @@ class End:
         if self.on_bytes is not None and start < len(data):
             self.on_bytes(data[start:])
 
+    def take_apart(self, batch: Batch) -> None:
+        """Handle the entries of a batch one by one, as lines."""
+        gathering = self.batches.gathering()
+        for event in gathering.read(batch):
+            if isinstance(event, Malformed):
+                self.on_noise(event)
+                continue
+            line = self.batches.line(event)
+            if self.on_bytes is not None:  # an entry may decide what becomes of those behind it
+                self.on_bytes(line)
+            else:
+                self.on_line(line)
+        self._put(gathering.end())
+
     def _ended(self, error: Exception | None) -> None:
         if self.closed:
             return
@@ -121,8 +144,13 @@ class End:
 
     def send(self, line: bytes) -> None:
         """Send a line; it goes out with the others that the same input causes."""
-        self._out.append(line)
-        if not self._flushing:
+        if self.batches:
+            line = self.batches.sent(line)
+        self._put(line)
+
+    def _put(self, data: bytes) -> None:
+        self._out.append(data)
+        if data and not self._flushing:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self.flush)
 
@@ -158,6 +186,9 @@ class End:
 
     async def close(self) -> None:
         """End the stream, and what belongs to it."""
+        if self.batches:
+            closing = RequestError(INTERNAL_ERROR, "The connection is being closed")
+            self._put(self.batches.abandon(closing))
         self.flush()
         self.closed = True
         if self._transport is not None:

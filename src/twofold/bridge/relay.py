@@ -9,7 +9,7 @@ from typing import Literal
 
 from twofold.bridge.end import End
 from twofold.rpc import connection
-from twofold.rpc.connection import Connection
+from twofold.rpc.connection import Batch, Connection
 from twofold.rpc.errors import RequestError
 from twofold.rpc.messages import Failure, Request, RequestId, Response
 
@@ -26,7 +26,9 @@ class Relay:
     def __init__(self, client: End, agent: End) -> None:
         self._client = client
         self._agent = agent
-        self._open: dict[RequestId, None] = {}
+        self._open: dict[RequestId, int] = {}
+        """The requests without an answer, each with the number of its batch; 0 if it has none."""
+        self._batches = 0
         self._from_client = Connection(limit=_LOOKED_AT)
         self._from_agent = Connection(limit=_LOOKED_AT, first=_passed_over)
         self._whole_lines = True
@@ -37,7 +39,11 @@ class Relay:
         self._agent.send(data)
         for event in self._from_client.receive(data):
             if isinstance(event, Request):
-                self._open[event.id] = None
+                self._open[event.id] = 0
+            elif isinstance(event, Batch):
+                self._batches += 1
+                asked = [each.id for each in event if isinstance(each, Request)]
+                self._open |= dict.fromkeys(asked, self._batches)
         if self._died is not None:
             self.agent_died(self._died)
 
@@ -48,8 +54,9 @@ class Relay:
         if not self._open:
             data = self._last_line(data)
         for event in self._from_agent.receive(data):
-            if isinstance(event, Response | Failure) and event.id is not None:
-                self._open.pop(event.id, None)
+            for each in event if isinstance(event, Batch) else [event]:
+                if isinstance(each, Response | Failure) and each.id is not None:
+                    self._open.pop(each.id, None)
 
     def _last_line(self, data: bytes) -> bytes:
         """Nobody waits for what is complete; where the next line begins must be known."""
@@ -65,8 +72,15 @@ class Relay:
         if self._open and not self._whole_lines:
             self._client.send(b"\n")  # it died in the middle of a line
             self._whole_lines = True
-        for identity in self._open:
-            self._client.send(connection.fail(identity, error))
+        batches: dict[int, list[bytes]] = {}
+        for identity, batch in self._open.items():
+            answer = connection.fail(identity, error)
+            if batch:
+                batches.setdefault(batch, []).append(answer.rstrip())
+            else:
+                self._client.send(answer)
+        for answers in batches.values():
+            self._client.send(b"[" + b",".join(answers) + b"]\n")
         self._open.clear()
 
     def client_left(self) -> None:

@@ -7,7 +7,7 @@ unread. What cannot be converted is refused where someone waits for an answer, a
 case. Whatever goes wrong with one message, the next one is read.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from msgspec import UNSET, Struct, field
@@ -16,7 +16,7 @@ from twofold.bridge.end import End
 from twofold.bridge.losses import LossLog
 from twofold.convert.losses import NotConvertible
 from twofold.rpc import connection
-from twofold.rpc.connection import Event, read_line
+from twofold.rpc.connection import Batch, Event, read_line
 from twofold.rpc.connection import Malformed as NoMessage
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LineTooLong
@@ -111,13 +111,15 @@ class Translation:
                 self._requested(event, here, there)
             elif isinstance(event, Notification):
                 self._notified(event, here, there)
+            elif isinstance(event, Batch):
+                here.end.take_apart(event)
             else:
                 self._answered(event, here)
 
     def _noise(self, event: NoMessage, here: Side) -> None:
         shown = event.line.decode(errors="replace")
         self.report(Problem("noise", f"{here.end.name}: {event.reason}: {shown}"))
-        if event.refusal:
+        if event.refusal and (here is self.client or not event.maybe_log):
             here.end.send(event.refusal)
 
     def _requested(self, request: Request, here: Side, there: Side) -> None:
@@ -241,9 +243,12 @@ class Translation:
     def _withdrawn(self, notification: Notification, here: Side, there: Side) -> None:
         """Someone does not want an answer any more: the id is another on the other side."""
         params = codec.decode(notification.params or b"{}", CancelRequestNotification)
-        if params.request_id is None or self.withdraw(here, params.request_id):
+        if params.request_id is None:
             return
-        identity = there.id_of(params.request_id)
+        asked = here.end.batches.id_of(params.request_id)
+        if self.withdraw(here, asked):
+            return
+        identity = there.id_of(asked)
         if identity is not None:
             self.notify(there, "$/cancel_request", CancelRequestNotification(identity))
 
@@ -297,7 +302,7 @@ def as_request_error(failure: Failure) -> RequestError:
     return RequestError(error.code, error.message, error.data)
 
 
-def events_of(line: bytes | LineTooLong) -> list[Event]:
+def events_of(line: bytes | LineTooLong) -> Iterable[Event]:
     """What a line says; one that is too long may still name a request."""
     if isinstance(line, LineTooLong):
         return connection.unreadable(str(line), line.head, line.tail)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from twofold.cli.line_limit import line_limit
 from twofold.errors import LocalError
 
 if TYPE_CHECKING:
@@ -63,7 +64,10 @@ def _known(context: click.Context, argument: click.Parameter, name: str | None) 
     callback=_list,
     help="List the scenarios and exit.",
 )
-def agent(scenario: str | None, speed: float, version: str | None, keep: str | None) -> None:
+@line_limit
+def agent(
+    scenario: str | None, speed: float, version: str | None, keep: str | None, line_limit: int
+) -> None:
     """Be an agent, for demonstrations and tests.
 
     It speaks the protocol on standard input and output, so it is started by a client. Any prompt
@@ -73,6 +77,8 @@ def agent(scenario: str | None, speed: float, version: str | None, keep: str | N
     from twofold.demo import demo_agent
 
     try:
-        demo_agent(scenario, speed, VERSIONS[version], keep).run()
+        demo = demo_agent(scenario, speed, VERSIONS[version], keep)
+        demo.line_limit = line_limit
+        demo.run()
     except LocalError as error:
         raise click.ClickException(str(error)) from None

@@ -19,6 +19,7 @@ from twofold.bridge.bridge import Offered, Open
 from twofold.bridge.handshake import Wanted
 from twofold.bridge.losses import Told
 from twofold.cli.files import opened
+from twofold.cli.line_limit import line_limit
 from twofold.cli.offers import offered, variable_names
 from twofold.cli.stderr import Stderr
 from twofold.errors import LocalError
@@ -69,6 +70,7 @@ def _wanted(context: click.Context, option: click.Parameter, version: str) -> Wa
     callback=variable_names,
     help="With --offer terminal: a variable of this environment that commands get, too.",
 )
+@line_limit
 @click.argument("command", nargs=-1, required=True)
 def bridge(
     client: Wanted,
@@ -77,6 +79,7 @@ def bridge(
     losses: Path | None,
     offer: frozenset[Offered],
     pass_env: tuple[str, ...],
+    line_limit: int,
     command: tuple[str, ...],
 ) -> None:
     """Be an agent on standard input and output, with COMMAND as the agent behind.
@@ -87,6 +90,7 @@ def bridge(
     """
     sides: dict[str, Any] = {"client_version": client, "agent_version": agent, "offer": offer}
     sides["pass_env"] = pass_env
+    sides["line_limit"] = line_limit
     with opened(losses, "ab", "--losses") as file:
         sys.exit(asyncio.run(_run(command, strict, file, sides)))
 

@@ -17,6 +17,7 @@ import click
 from twofold.cli import status
 from twofold.cli.agent import DEMO
 from twofold.cli.files import opened
+from twofold.cli.line_limit import line_limit
 from twofold.cli.offers import offered, variable_names
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.cli.scripted import Scripted, one_turn
@@ -110,6 +111,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the whole conversation to this file.",
 )
+@line_limit
 @click.argument("command", nargs=-1)
 def run(prompt: str | None, record: Path | None, command: tuple[str, ...], **options: Any) -> None:
     """Talk to the agent that COMMAND starts (the demo agent, without one).
@@ -181,6 +183,7 @@ def _scripted(
         timeout=options["timeout"],
         offer=options["offer"],
         pass_env=options["pass_env"],
+        line_limit=options["line_limit"],
         record=record,
     )
 
@@ -199,6 +202,7 @@ def _wanted(
         color=not options["no_color"] and not os.environ.get("NO_COLOR"),
         offer=options["offer"],
         pass_env=options["pass_env"],
+        line_limit=options["line_limit"],
         record=record,
     )
 
@@ -259,6 +263,7 @@ def _interactive(wanted: Wanted, screen: Screen) -> int:
         policy=wanted.policy,
         offer=wanted.offer,
         pass_env=wanted.pass_env,
+        line_limit=wanted.line_limit,
         record=wanted.record,
     )
     code = asyncio.run(interact(wanted, connecting))

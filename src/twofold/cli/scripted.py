@@ -18,6 +18,7 @@ from twofold.cli.meanwhile import problems, slow
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.errors import PeerError, TwofoldError
 from twofold.policy import Policy
+from twofold.rpc.frames import LIMIT
 from twofold.runtime.client.client import Client, Offered
 from twofold.runtime.client.negotiate import Version
 from twofold.runtime.client.session import ClientSession
@@ -46,6 +47,7 @@ class Scripted(Struct, kw_only=True):
     timeout: float | None
     offer: frozenset[Offered] = frozenset()
     pass_env: tuple[str, ...] = ()
+    line_limit: int = LIMIT
     record: IO[bytes] | None
 
 
@@ -99,6 +101,7 @@ class _Turn:
             policy=wanted.policy,
             offer=wanted.offer,
             pass_env=wanted.pass_env,
+            line_limit=wanted.line_limit,
             record=wanted.record,
             tapes=[Tape(screen.json)] if wanted.form == "json" else [],
         )

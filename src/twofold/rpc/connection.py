@@ -4,22 +4,28 @@ Bytes in, events out; intents in, bytes out. Nothing here waits, and nothing the
 it raise: what is not JSON-RPC becomes a `Malformed` event, and the conversation goes on. Params,
 results and errors are passed on as the JSON they came in, for whoever knows their types.
 
-Batches are read, each entry by itself, and never written. Programs write other things than
-messages to their output: logs are told of and passed over, and a message that follows the title
-of a terminal on its line is still found.
+A batch is one event that holds the others; `rpc.batches` gathers the answers to it. Programs write
+other things than messages to their output: logs are reported and passed over, and a message that
+follows the title of a terminal on its line is still found. Whatever a line holds, reading it takes
+a small multiple of its length in memory.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from twofold.rpc.errors import INVALID_REQUEST, RequestError
+from twofold.rpc.errors import INVALID_REQUEST, PARSE_ERROR, RequestError
 from twofold.rpc.frames import LIMIT, Lines, LineTooLong
 from twofold.rpc.messages import Failure, Message, Notification, Request, RequestId, Response
+
+ENTRIES = 4096
+"""How many entries a batch may have."""
 
 _SHOWN = 200
 
@@ -31,10 +37,22 @@ class Malformed(Struct):
     line: bytes
     """The beginning of what came."""
     refusal: bytes = b""
-    """The answer it must get, if it was meant as a request."""
+    """The answer it gets, if it was meant as a message."""
+    maybe_log: bool = False
+    """Only an agent sends the refusal: what an agent printed may be a line of its log."""
 
 
-Event: TypeAlias = Message | Malformed
+class Batch(Struct):
+    """Several messages on one line. Iterating reads them one by one."""
+
+    entries: tuple[Raw, ...]
+
+    def __iter__(self) -> Iterator[Message | Malformed]:
+        for entry in self.entries:
+            yield _entry(bytes(entry))
+
+
+Event: TypeAlias = Message | Malformed | Batch
 
 
 class Connection:
@@ -73,44 +91,83 @@ class Connection:
 # ---- reading ---------------------------------------------------------------------------------
 
 
+# anything else is read with care: an array of any length may be where an id should be
+_Scalar: TypeAlias = str | int | float | bool | None
+
+
 class _Envelope(Struct, gc=False):
-    jsonrpc: Any = UNSET
-    id: Any = UNSET
-    method: Any = UNSET
+    jsonrpc: _Scalar | UnsetType = UNSET
+    id: _Scalar | UnsetType = UNSET
+    method: _Scalar | UnsetType = UNSET
     params: Raw | UnsetType = UNSET
     result: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
 
 
 _envelope = msgspec.json.Decoder(_Envelope).decode
-_batch = msgspec.json.Decoder(list[Raw]).decode
 _NOT_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
-def read_line(line: bytes) -> list[Event]:
-    """What one line says."""
+@cache
+def _batch() -> Callable[[bytes], tuple[Raw, ...]]:
+    """Decodes an array of at most `ENTRIES` entries.
+
+    A struct of that many fields stops at the first entry too many. A list would be made first and
+    counted later: 64 MiB of `{},` would be 22 million objects.
+    """
+    fields = [(f"entry_{number}", Raw | UnsetType, UNSET) for number in range(ENTRIES)]
+    kind = msgspec.defstruct("Entries", fields, array_like=True, forbid_unknown_fields=True)
+    decode = msgspec.json.Decoder(kind).decode
+
+    def entries(line: bytes) -> tuple[Raw, ...]:
+        decoded = msgspec.structs.astuple(decode(line))
+        return tuple(takewhile(lambda entry: entry is not UNSET, decoded))
+
+    return entries
+
+
+def read_line(line: bytes) -> Iterable[Event]:
+    """The events of one line."""
     try:
         return [_event(_envelope(line), line)]
     except _NOT_JSON:
         pass
+    if line.lstrip()[:1] != b"[":
+        return _search(line)
     try:
-        entries = _batch(line)
+        entries = _batch()(line)
+    except msgspec.ValidationError:
+        return [_too_many(line)]
     except _NOT_JSON:
         return _search(line)
-    if not entries:
-        return [Malformed("an empty batch", line[:_SHOWN])]
-    return [event for entry in entries for event in _entry(bytes(entry))]
+    return [_batch_of(entries, line)]
 
 
-def _entry(entry: bytes) -> list[Event]:
-    if entry.lstrip().startswith(b"["):
-        return [Malformed("a batch inside a batch", entry[:_SHOWN])]
-    return read_line(entry)
+def _batch_of(entries: tuple[Raw, ...], line: bytes) -> Event:
+    return Batch(entries) if entries else _no_message("an empty batch", line)
+
+
+def _too_many(line: bytes) -> Malformed:
+    return _no_message(f"a batch of more than {ENTRIES} entries: send fewer at once", line)
+
+
+def _entry(entry: bytes) -> Message | Malformed:
+    if entry[:1] == b"[":
+        return _no_message("a batch inside a batch", entry)
+    reason = "JSON that is not a message"
+    for event in read_line(entry):
+        if not isinstance(event, Malformed | Batch):
+            return event
+        if isinstance(event, Malformed):
+            if event.refusal:
+                return event
+            reason = event.reason
+    return _no_message(reason, entry)
 
 
 def _event(envelope: _Envelope, line: bytes) -> Event:
     if envelope.jsonrpc != "2.0":  # a log in JSON may have an id and a method, too
-        return Malformed('JSON that is not JSON-RPC 2.0 (no "jsonrpc": "2.0")', line[:_SHOWN])
+        return _no_message('JSON that is not JSON-RPC 2.0 (no "jsonrpc": "2.0")', line)
     identity, method = _as_id(envelope.id), envelope.method
     if isinstance(method, str):
         params = UNSET if envelope.params is UNSET else bytes(envelope.params)
@@ -124,7 +181,7 @@ def _event(envelope: _Envelope, line: bytes) -> Event:
     if method is not UNSET:
         return _refused("a request whose method is not a string", line, identity)
     if not _is_id(identity) and identity is not None:
-        return Malformed("a message without a method and without an id", line[:_SHOWN])
+        return _no_message("a message without a method and without an id", line)
     return _answer(envelope, identity, line)
 
 
@@ -135,16 +192,24 @@ def _answer(envelope: _Envelope, identity: RequestId | None, line: bytes) -> Eve
     if envelope.result is not UNSET:
         return Response(identity, bytes(envelope.result))
     if identity is None:
-        return Malformed("an answer that answers nothing", line[:_SHOWN])
+        return _no_message("an answer that answers nothing", line)
     # it names a request: whoever asked must not wait for a better answer
     return Failure(identity, b"null")
 
 
-def _refused(reason: str, line: bytes, identity: Any) -> Malformed:
+def _refused(
+    reason: str, line: bytes, identity: Any, code: int = INVALID_REQUEST, *, maybe_log: bool = False
+) -> Malformed:
     # JSON-RPC: an id that cannot be used is answered with null
     echoed = identity if _is_id(identity) or isinstance(identity, float) else None
-    refusal = fail(echoed, RequestError(INVALID_REQUEST, "Invalid request", {"reason": reason}))
-    return Malformed(reason, line[:_SHOWN], refusal)
+    message = "Parse error" if code == PARSE_ERROR else "Invalid request"
+    refusal = fail(echoed, RequestError(code, message, {"reason": reason}))
+    return Malformed(reason, line[:_SHOWN], refusal, maybe_log)
+
+
+def _no_message(reason: str, line: bytes, code: int = INVALID_REQUEST) -> Malformed:
+    """JSON, or meant as JSON, that names no request."""
+    return _refused(reason, line, None, code, maybe_log=True)
 
 
 def _is_id(value: Any) -> bool:
@@ -172,22 +237,35 @@ _CONTROL = b"(?>%b)++" % b"|".join(  # atomic, for a peer may try to make it bac
 _NOISE = re.compile(_CONTROL)
 
 
-def _search(line: bytes) -> list[Event]:
+# What the standard library makes of JSON: at most so many bytes of memory for one value, which a
+# comma or a bracket begins, and so much memory for one line beside a multiple of its length.
+_VALUE = 256
+_ROOM = 16 * 1024 * 1024
+_FACTOR = 8
+
+
+def _search(line: bytes) -> Iterable[Event]:
     """The messages of a line that is not JSON as it stands."""
     line = line.strip()
     bare = _bare(line)
     if bare != line and bare[:1] in (b"{", b"["):
-        found = read_line(bare)
+        found = list(read_line(bare))
         if all(isinstance(event, Malformed) for event in found):
             return found
         return [Malformed("control characters on the line of a message", line[:_SHOWN]), *found]
+    values = line.count(b",") + line.count(b"[") + line.count(b"{")
+    if values * _VALUE > _ROOM + _FACTOR * len(line):
+        return unreadable("not JSON, or too many values to look for what is wrong", line, line)
     try:
         # escapes and bytes that are no text: msgspec refuses them, and peers do send them
         value = _decoder.decode(line.decode(errors="surrogateescape"))
-        entries = value if isinstance(value, list) else [value]
-        return [_odd(entry, line) for entry in entries]
+        if not isinstance(value, list):
+            return [_odd(value, line)]
+        if len(value) > ENTRIES:
+            return [_too_many(line)]
+        return [_batch_of(tuple(map(_raw, value)), line)]
     except (ValueError, RecursionError):
-        return unreadable("not JSON", line, line)
+        return unreadable("not JSON", line, line, PARSE_ERROR)
 
 
 def _bare(line: bytes) -> bytes:
@@ -203,11 +281,9 @@ def _odd(value: Any, line: bytes) -> Event:
         return Malformed("JSON that is not a message", line[:_SHOWN])
 
     def raw(name: str) -> Raw | UnsetType:
-        if name not in value:
-            return UNSET
-        return Raw(json.dumps(value[name], allow_nan=False).encode())
+        return _raw(value[name]) if name in value else UNSET
 
-    envelope = _Envelope(
+    envelope = _Envelope(  # not as typed: `_event` looks at what they are
         value.get("jsonrpc", UNSET),
         value.get("id", UNSET),
         value.get("method", UNSET),
@@ -218,29 +294,40 @@ def _odd(value: Any, line: bytes) -> Event:
     return _event(envelope, line)
 
 
+def _raw(value: Any) -> Raw:
+    return Raw(json.dumps(value, allow_nan=False).encode())
+
+
 _MEMBER = rb'"(jsonrpc|id|method)"\s*:\s*("[ !#-\[\]-~]{0,128}"|-?\d{1,18})\s*'
 _NAMED = re.compile(_MEMBER)
 _FIRST = re.compile(rb'\s*\{\s*((?:%b,\s*)*)"(result|error|params|method)"\s*:' % _MEMBER)
 _LAST = re.compile(rb"(?:,\s*%b)+\}\s*\Z" % _MEMBER)
-_END = 512  # of a line, where to look for the last members
+_END = 512  # of either end of a line, where to look for members: over more, a match takes memory
+_NOISE_END = 4096  # where a message must begin that follows control characters
 
 
-def unreadable(reason: str, head: bytes, tail: bytes) -> list[Event]:
+def unreadable(
+    reason: str, head: bytes, tail: bytes, code: int = INVALID_REQUEST
+) -> list[Message | Malformed]:
     """A line that cannot be read; if its ends name a request, nobody waits for it."""
-    told = Malformed(reason, head[:_SHOWN])
-    first = _FIRST.match(_bare(head))
+    bare = _bare(head[:_NOISE_END])[:_END]
+    if bare[:1] not in (b"{", b"["):
+        return [Malformed(reason, head[:_SHOWN])]
+    report = _no_message(reason, head, code)
+    first = _FIRST.match(bare)
     if first is None:
-        return [told]
+        return [report]
     last = _LAST.search(tail[-_END:])
     named = dict(_NAMED.findall(last[0] if last else b"") + _NAMED.findall(first[1]))
     if named.get(b"jsonrpc") != b'"2.0"' or b"id" not in named:
-        return [told]
+        return [report]
     text = named[b"id"].decode()
     identity: RequestId = text[1:-1] if text.startswith('"') else int(text)
     if b"method" in named or first[4] in (b"params", b"method"):
-        return [_refused(reason, head, identity)]
+        return [_refused(reason, head, identity, code)]
     error = {"code": INVALID_REQUEST, "message": f"The answer cannot be read: {reason}"}
-    return [told, Failure(identity, _encode(error))]
+    # the answer of a peer: whoever asked gets the error, and the peer gets none
+    return [Malformed(reason, head[:_SHOWN]), Failure(identity, _encode(error))]
 
 
 def _no_constant(name: str) -> Any:
@@ -275,14 +362,20 @@ def notify(method: str, params: bytes | None) -> bytes:
     return b'{"jsonrpc":"2.0","method":%b' % _encode(method) + rest + b"}\n"
 
 
-def respond(identity: RequestId, result: bytes) -> bytes:
+def respond(identity: RequestId | None, result: bytes) -> bytes:
     """The answer to a request as a line; `result` is JSON."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (_encode(identity), result)
 
 
 def fail(identity: Any, error: RequestError, encode: Callable[[Any], bytes] = _encode) -> bytes:
     """The refusal of a request as a line; `encode` writes the data of the error."""
-    value: dict[str, Any] = {"code": error.code, "message": error.message}
+    message = " ".join(error.message.split()) or "Error"  # ERROR-001: one line, and not empty
+    value: dict[str, Any] = {"code": error.code, "message": message}
     if error.data is not UNSET:
         value["data"] = error.data
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (_encode(identity), encode(value))
+    return failed(identity, encode(value))
+
+
+def failed(identity: Any, error: bytes) -> bytes:
+    """The refusal of a request as a line; `error` is JSON."""
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (_encode(identity), error)

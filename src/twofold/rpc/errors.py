@@ -61,7 +61,14 @@ class RequestFailed(PeerError):
 def _details(data: Any) -> str:
     """What the data of an error adds, for agents that hide the cause there."""
     said = _said(data)
-    return f": {said[:_SHOWN]}" if said else ""
+    if said:
+        return f": {said[:_SHOWN]}"
+    # a bridge puts the end of the standard error of an agent that died there
+    lines = data.get("stderr") if isinstance(data, dict) else None
+    if not isinstance(lines, str) or not lines:
+        return ""
+    indented = "\n".join(f"  {line}" for line in lines[-_SHOWN:].split("\n"))
+    return f". The end of its standard error:\n{indented}"
 
 
 def _said(data: Any) -> str:

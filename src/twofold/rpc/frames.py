@@ -8,7 +8,7 @@ if nothing had been.
 
 from twofold.errors import PeerError
 
-LIMIT = 256 * 1024 * 1024
+LIMIT = 64 * 1024 * 1024
 """How long a line may be, in bytes, unless the caller says otherwise."""
 
 _SHOWN = 512  # of each end of a line that is too long: enough to find the id of a request

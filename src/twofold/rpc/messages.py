@@ -16,6 +16,8 @@ class Request(Struct):
     id: RequestId
     method: str
     params: Any = UNSET
+    batch: Any = UNSET
+    """The `Gathering` of the batch it came in: its answer goes there."""
 
 
 class Notification(Struct):

@@ -70,7 +70,7 @@ class Answering:
         except Exception as error:
             self.refuse(request, error)
         else:
-            self._peer.answer(line)
+            self._peer.reply(request, line)
 
     def _done(self, request: Request, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -105,7 +105,7 @@ class Answering:
             line = connection.fail(request.id, told, codec.encode)
         except Exception as wrong:  # what a handler raised may hold anything
             line = connection.fail(request.id, self._as_error(request, wrong))
-        self._peer.answer(line)
+        self._peer.reply(request, line)
 
     def _as_error(self, request: Request, error: Exception) -> RequestError:
         if isinstance(error, RequestError):

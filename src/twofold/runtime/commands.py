@@ -51,7 +51,9 @@ class ProcessEnded(ConnectionEnded):
         self.exit_code = exit_code
         self.signal = signal
         self.stderr = _last_lines(stderr)
-        super().__init__(f"The agent ({shown(command)}) {self._what()}. {self._last_words()}")
+        self.summary = f"The agent ({shown(command)}) {self._what()}"
+        """What became of it, on one line."""
+        super().__init__(f"{self.summary}. {self._last_words()}")
 
     def _what(self) -> str:
         if self.signal is not None:

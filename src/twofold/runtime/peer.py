@@ -13,8 +13,9 @@ from msgspec import UNSET, Struct
 
 from twofold.errors import TwofoldError
 from twofold.rpc import connection
-from twofold.rpc.connection import Connection, Malformed
-from twofold.rpc.errors import INVALID_REQUEST, RequestFailed
+from twofold.rpc.batches import Gathering
+from twofold.rpc.connection import Batch, Connection, Malformed
+from twofold.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RequestError, RequestFailed
 from twofold.rpc.frames import LIMIT
 from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
 from twofold.runtime.answering import Answer, Answering, find
@@ -90,6 +91,8 @@ class Peer(Outbox):
     ) -> None:
         super().__init__(transport)
         self.who = who
+        self._strict = who == "client"
+        """An agent answers what is no message; a client does not, for agents print logs."""
         self.report = guarded(report)
         self._listener = listener
         self._connection = Connection(limit=line_limit)
@@ -99,6 +102,8 @@ class Peer(Outbox):
         self._undelivered: set[asyncio.Future[Any]] = set()
         """Those whose answer came and has to wait for a handler."""
         self._answering = Answering(self)
+        self._gatherings: set[Gathering] = set()
+        """The batches whose requests are not all answered."""
         self._holders: set[Any] = set()
         self._reading = True
 
@@ -137,8 +142,20 @@ class Peer(Outbox):
         shown = event.line.decode(errors="replace")
         text = f"The {self.who} sent something that is no message: {event.reason}: {shown}"
         self.report(Problem("noise", text))
-        if event.refusal:
+        if event.refusal and (self._strict or not event.maybe_log):
             self.answer(event.refusal)
+
+    def _batched(self, batch: Batch) -> None:
+        gathering = Gathering(strict=self._strict)
+        self._gatherings.add(gathering)
+        self._handle(gathering.read(batch))
+        self._gathered(gathering, gathering.end())
+
+    def _gathered(self, gathering: Gathering, due: bytes) -> None:
+        if not gathering.open:
+            self._gatherings.discard(gathering)
+        if due:
+            self.answer(due)
 
     def _requested(self, request: Request) -> None:
         self._answering.came(request)
@@ -267,8 +284,15 @@ class Peer(Outbox):
         """Answer `request` with an error; only what was meant for the peer is told."""
         self._answering.refuse(request, error)
 
+    def reply(self, request: Request, line: bytes) -> None:
+        """Send the answer to `request`, or keep it for the batch that the request came in."""
+        if request.batch is UNSET:
+            self.answer(line)
+        else:
+            self._gathered(request.batch, request.batch.add(request.id, line))
+
     def answer(self, line: bytes) -> None:
-        """Send the answer to a request; a peer that does not read them may not ask more."""
+        """Send an answer; a peer that does not read them may not ask more."""
         self.send_now(line)
         if self._paused:
             self.hold(_ANSWERS)
@@ -323,11 +347,18 @@ class Peer(Outbox):
         self._answering.stop()
         self._wake()
 
+    def _abandon_batches(self) -> None:
+        """Send the answers that are there; the requests that have none get an error."""
+        closing = RequestError(INTERNAL_ERROR, "The connection is being closed")
+        for gathering in list(self._gatherings):
+            self._gathered(gathering, gathering.abandon(closing))
+
     async def close(self) -> None:
         """End the conversation; what is pending is settled, and nothing is waited for for long."""
         error = ConnectionClosed("The connection was closed before the answer came.")
         try:
             if not self.closed:
+                self._abandon_batches()
                 self.flush()
                 self._settle_all(error)
                 self._listener.ended(None)
@@ -345,6 +376,7 @@ _HANDLERS: dict[type, Callable[[Peer, Any], None]] = {
     Response: Peer._answered,
     Failure: Peer._answered,
     Malformed: Peer._malformed,
+    Batch: Peer._batched,
 }
 
 

@@ -18,8 +18,8 @@ from typing import IO, Any, Literal, TypeAlias
 
 import msgspec
 
-from twofold.rpc.connection import Malformed, read_line
-from twofold.rpc.frames import Lines, LineTooLong
+from twofold.rpc.connection import Batch, Malformed, read_line
+from twofold.rpc.frames import LIMIT, Lines, LineTooLong
 from twofold.runtime.transport import Receiver, Transport
 from twofold.wire import codec
 from twofold.wire.base import Malformed as NotJson
@@ -92,10 +92,13 @@ class Tape:
 class Taped:
     """A transport to an agent, and the tapes of what passes over it."""
 
-    def __init__(self, transport: Transport, *tapes: Tape) -> None:
+    def __init__(self, transport: Transport, *tapes: Tape, line_limit: int = LIMIT) -> None:
         self._transport = transport
         self._tapes = tapes
-        self._lines: dict[Direction, Lines] = {"c2a": Lines(), "a2c": Lines()}
+        self._lines: dict[Direction, Lines] = {
+            "c2a": Lines(line_limit),
+            "a2c": Lines(line_limit),
+        }
 
     def start(self, receiver: Receiver) -> None:
         self._transport.start(_Overheard(receiver, self))
@@ -157,15 +160,12 @@ _TRIES = 8  # a title may hold a bracket, too
 
 def _messages(line: bytes) -> list[tuple[bytes, bytes]]:
     """The messages that a connection finds in a line, each with the noise before it."""
-    if not any(map(_is_message, read_line(line))):
+    if not _holds_message(line):
         return []
     for noise, bare in _readings(line.strip()):
-        try:
-            value = codec.parse(bare)
-        except NotJson:
-            continue
-        entries = _entries(bare, value) if isinstance(value, list) else [bare]
-        return [(noise, entry) for entry in entries if any(map(_is_message, read_line(entry)))]
+        if _is_json(bare):
+            entries = _entries(bare) if bare[:1] == b"[" else [bare]
+            return [(noise, entry) for entry in entries if _holds_message(entry)]
     return []
 
 
@@ -177,15 +177,36 @@ def _readings(line: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield line[: start.start()], line[start.start() : end]
 
 
+def _holds_message(line: bytes) -> bool:
+    return any(
+        any(map(_is_message, event)) if isinstance(event, Batch) else _is_message(event)
+        for event in read_line(line)
+    )
+
+
 def _is_message(event: Any) -> bool:
     return not isinstance(event, Malformed)
 
 
-def _entries(batch: bytes, value: list[Any]) -> list[bytes]:
+def _is_json(data: bytes) -> bool:
+    try:
+        data.decode()  # which msgspec does not look at
+        msgspec.json.decode(data, type=msgspec.Raw)  # makes no objects of it
+    except UnicodeDecodeError:
+        return False
+    except msgspec.DecodeError:
+        try:
+            codec.parse(data)  # a lone surrogate, which only an escape can say
+        except NotJson:
+            return False
+    return True
+
+
+def _entries(batch: bytes) -> list[bytes]:
     try:
         return [bytes(entry) for entry in msgspec.json.decode(batch, type=list[msgspec.Raw])]
-    except msgspec.DecodeError:  # a lone surrogate, which only an escape can say
-        return [json.dumps(entry).encode() for entry in value]
+    except msgspec.DecodeError:
+        return [json.dumps(entry).encode() for entry in codec.parse(batch)]
 
 
 def _text(data: bytes) -> str:

@@ -21,6 +21,7 @@ from os import PathLike
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from twofold.errors import LocalError
+from twofold.rpc.frames import LIMIT
 from twofold.runtime.agent.connection import AgentConnection
 from twofold.runtime.agent.session import AgentSession
 from twofold.runtime.agent.turn import Turn
@@ -66,6 +67,7 @@ class Agent:
         versions: Collection[Literal[1, 2]] = (1, 2),
         new_session_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         cancel_timeout: float = CANCEL,
+        line_limit: int = LIMIT,
         on_problem: Report = log,
     ) -> None:
         if not set(versions) or not set(versions) <= {1, 2}:
@@ -80,6 +82,8 @@ class Agent:
         """The sessions that are open, each for one client."""
         self.new_session_id = new_session_id
         self.cancel_timeout = cancel_timeout
+        self.line_limit = line_limit
+        """How many bytes a line of a client may have."""
         self.report = on_problem
         self.methods: dict[str, Method] = {}
         self.notifications: dict[str, Method] = {}

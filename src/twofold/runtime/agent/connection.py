@@ -51,7 +51,9 @@ class AgentConnection:
         self.client_session_capabilities: v1.ClientSessionCapabilities | None = None
         """What a client of version 1 said that it shows."""
         self.report = guarded(agent.report)
-        self.peer = Peer(transport, self, who="client", report=self.report)
+        self.peer = Peer(
+            transport, self, who="client", report=self.report, line_limit=agent.line_limit
+        )
         self.sessions = Sessions(self)
         self.over = asyncio.Event()
         self._handlers: dict[str, Handle] = {

@@ -15,6 +15,7 @@ from typing import IO, TypeAlias, cast
 from msgspec import Struct
 
 from twofold.policy import Policy
+from twofold.rpc.frames import LIMIT
 from twofold.runtime.client.client import Client, Offered, connect
 from twofold.runtime.client.incoming import Elicit
 from twofold.runtime.client.negotiate import Silent, Version
@@ -49,6 +50,7 @@ class Wanted(Struct, kw_only=True):
     """What the client does for an agent of version 1."""
     pass_env: tuple[str, ...] = ()
     """Variables of ours that commands get which the client runs for the agent."""
+    line_limit: int = LIMIT
     record: IO[bytes] | None = None
 
 
@@ -63,6 +65,7 @@ class Connecting:
         policy: Policy | None = None,
         offer: frozenset[Offered] = frozenset(),
         pass_env: Sequence[str] = (),
+        line_limit: int = LIMIT,
         record: IO[bytes] | None = None,
         tapes: Sequence[Tape] = (),
     ) -> None:
@@ -73,6 +76,7 @@ class Connecting:
         self._policy = policy
         self._offer = offer
         self._pass_env = pass_env
+        self._line_limit = line_limit
         self._process: Process | None = None
         self._record = Tape.to(record, command=self.command) if record is not None else None
         self._tapes = [*([self._record] if self._record is not None else []), *tapes]
@@ -103,6 +107,7 @@ class Connecting:
                 offer=cast("frozenset[Offered]", offer),
                 pass_env=self._pass_env,
                 on_problem=on_problem,
+                line_limit=self._line_limit,
             ) as client:
                 if waiting is not None:
                     waiting.close()
@@ -144,7 +149,9 @@ class Connecting:
         self._process = None
         on_stderr = self._record.stderr if self._record is not None else None
         self._process = await Process.spawn(self.command, on_stderr=on_stderr)
-        return Taped(self._process, *self._tapes) if self._tapes else self._process
+        if not self._tapes:
+            return self._process
+        return Taped(self._process, *self._tapes, line_limit=self._line_limit)
 
     def _note_agent(self, client: Client) -> None:
         if self._record is not None:
