@@ -63,6 +63,11 @@ class Client:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
+    async def raw_lines(self) -> list[bytes]:
+        """All that comes until the end, as it was written."""
+        assert self.process.stdout is not None
+        return (await self.process.stdout.read()).splitlines()
+
     async def ask(self, identity: Any, method: str, params: Any) -> Json:
         """Ask, and wait for the answer."""
         self.say(id=identity, method=method, params=params)
@@ -146,6 +151,29 @@ def test_exit_status_and_last_words_of_the_agent_reach_the_client(client: Json) 
             assert "exit code 7" in error["message"]
             assert await peer.status() == 7
             assert "disk on fire\n" in await peer.complaints()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+@pytest.mark.parametrize("client", [V1, V2], ids=["passing", "translating"])
+def test_an_agent_that_dies_inside_its_answer_has_not_answered(client: Json, size: int) -> None:
+    dies = f"""
+if method == "session/prompt":
+    answer = json.dumps({{"jsonrpc": "2.0", "id": message["id"], "result": {{"x": "y" * {size}}}}})
+    sys.stdout.write(answer[:-2])
+    sys.stdout.flush()
+    sys.exit(7)
+"""
+
+    async def run() -> None:
+        async with bridged("--", *agent(dies)) as peer:
+            await peer.ask(1, "initialize", client)
+            peer.say(id=2, method="session/prompt", params=PROMPT)
+            lines = await peer.raw_lines()
+            assert json.loads(lines[-1])["error"]["data"]["exitCode"] == 7
+            assert len(lines) == (2 if client is V1 and size > 65536 else 1)
+            assert await peer.status() == 7
 
     asyncio.run(run())
 

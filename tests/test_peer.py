@@ -964,6 +964,22 @@ def test_the_last_line_needs_no_newline() -> None:
     simulate(main())
 
 
+@pytest.mark.parametrize("cut", range(10, 50, 3))
+def test_half_an_answer_at_the_end_is_no_answer(cut: int) -> None:
+    async def main() -> None:
+        end = Ends()
+        asking = asyncio.create_task(end.peer.request("m"))
+        await turns()
+        end.wire.deliver(line({"id": 1, "result": {"a": {"b": [{}, {}]}}})[:cut])
+        end.wire.end(ConnectionEnded("It died."))
+        with pytest.raises(ConnectionEnded, match="It died"):
+            await asking
+        assert [problem.kind for problem in end.problems] == ["noise"]
+        await end.peer.close()
+
+    simulate(main())
+
+
 def test_an_end_without_a_reason_is_given_one() -> None:
     async def main() -> None:
         end = Ends()

@@ -47,6 +47,27 @@ def test_a_turn_that_does_not_end_in_time_is_cancelled(tmp_path: Path) -> None:
     assert heard.read_text() == "session/cancel"
 
 
+# ---- death ------------------------------------------------------------------------------------
+
+DIES = """
+def prompt(request):
+    import os
+    sys.stderr.write("the disk is on fire\\n")
+    sys.stderr.flush()
+    answer = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": {"stopReason": "end_turn"}})
+    os.write(1, answer[:CUT].encode())
+    os._exit(3)
+"""
+
+
+@pytest.mark.parametrize("cut", [1, 20, 40, -2, -1])
+def test_an_agent_that_dies_inside_its_answer_is_reported_as_dead(cut: int) -> None:
+    result = called("--prompt", "x", "--", *raw_agent(DIES.replace("CUT", str(cut))))
+    assert result.exit_code == 7
+    assert "ended with exit code 3" in result.stderr
+    assert "  the disk is on fire\n" in result.stderr
+
+
 # ---- signals ----------------------------------------------------------------------------------
 
 

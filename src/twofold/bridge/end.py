@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from twofold.rpc.batches import Apart
-from twofold.rpc.connection import Batch, Malformed
+from twofold.rpc.connection import Batch, Malformed, cut_off, is_whole
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import Lines, LineTooLong
 from twofold.runtime.transport import Transport
@@ -38,7 +38,7 @@ class End:
         self.closed = False
         self.on_line: OnLine = lambda line: None
         self.on_noise: OnNoise = lambda event: None
-        """Called with what is no message in a batch."""
+        """Called with what is no message in a batch, or was cut off by the end."""
         self.on_end: OnEnd = lambda error: None
         self.on_bytes: Callable[[bytes], None] | None = None
         """If set, what comes is not read but given to it."""
@@ -119,7 +119,10 @@ class End:
             return
         if self.on_bytes is None:
             for line in self._lines.end():
-                self.on_line(line)
+                if is_whole(line):
+                    self.on_line(line)
+                else:
+                    self.on_noise(cut_off(line))
         self.closed = True
         self.on_end(error)
         self.flush()

@@ -1,7 +1,8 @@
 """Both sides speak the same version: bytes pass through as they are.
 
 They are looked at only to know which requests are still open, so that a client whose agent dies is
-told so instead of waiting for ever. Nothing is changed, held back or left out.
+told so instead of waiting for ever. Nothing is changed or left out, and nothing is held back but
+the beginning of a line, if it is short: half an answer of an agent that dies is not an answer.
 """
 
 import re
@@ -9,11 +10,12 @@ from typing import Literal
 
 from twofold.bridge.end import End
 from twofold.rpc import connection
-from twofold.rpc.connection import Batch, Connection
+from twofold.rpc.connection import Batch, Connection, is_whole
 from twofold.rpc.errors import RequestError
 from twofold.rpc.messages import Failure, Request, RequestId, Response
 
 _LOOKED_AT = 64 * 1024 * 1024
+_HELD = 64 * 1024  # how long the beginning of a line may be that waits for the rest
 # The name of a method at the top of a message: it is no answer. Names inside a result do not count.
 _ASKS = re.compile(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?:"id"\s*:\s*(?:\d+|"[^"\\]*")\s*,\s*)?"method"'
@@ -32,6 +34,7 @@ class Relay:
         self._from_client = Connection(limit=_LOOKED_AT)
         self._from_agent = Connection(limit=_LOOKED_AT, first=_passed_over)
         self._whole_lines = True
+        self._held = b""
         self._died: RequestError | None = None
 
     def from_client(self, data: bytes) -> None:
@@ -49,6 +52,10 @@ class Relay:
 
     def from_agent(self, data: bytes) -> None:
         """Bytes of the agent; only what may be an answer is looked at."""
+        if self._held or not data.endswith(b"\n"):
+            data = self._without_beginning(self._held + data)
+            if not data:
+                return
         self._client.send(data)
         self._whole_lines = data.endswith(b"\n")
         if not self._open:
@@ -57,6 +64,13 @@ class Relay:
             for each in event if isinstance(event, Batch) else [event]:
                 if isinstance(each, Response | Failure) and each.id is not None:
                     self._open.pop(each.id, None)
+
+    def _without_beginning(self, data: bytes) -> bytes:
+        """Hold the beginning of the last line back, unless some of it was sent or it is long."""
+        line = data.rfind(b"\n") + 1
+        hold = (line or self._whole_lines) and len(data) - line <= _HELD
+        self._held = data[line:] if hold else b""
+        return data[:line] if hold else data
 
     def _last_line(self, data: bytes) -> bytes:
         """Nobody waits for what is complete; where the next line begins must be known."""
@@ -67,8 +81,11 @@ class Relay:
         return data[newline + 1 :]
 
     def agent_died(self, error: RequestError) -> None:
-        """Whoever still waits, or asks from now on, is told."""
+        """Whoever still waits, or asks from now on, gets `error`."""
         self._died = error
+        if self._held and is_whole(self._held):
+            self.from_agent(b"\n")
+        self._held = b""
         if self._open and not self._whole_lines:
             self._client.send(b"\n")  # it died in the middle of a line
             self._whole_lines = True

@@ -71,8 +71,14 @@ class Connection:
         return self._events(self._lines.feed(data))
 
     def end(self) -> Iterator[Any]:
-        """No more bytes will come: what the last line says, if no newline ended it."""
-        return self._events(self._lines.end())
+        """No more bytes will come: the events of the last line, if no newline ended it.
+
+        If the end cut that line off it is no message: half an answer is not an answer.
+        """
+        last = self._lines.end()
+        if all(map(is_whole, last)):
+            return self._events(last)
+        return map(cut_off, last)
 
     def _events(self, lines: list[bytes | LineTooLong]) -> Iterator[Any]:
         for line in lines:
@@ -105,6 +111,7 @@ class _Envelope(Struct, gc=False):
 
 
 _envelope = msgspec.json.Decoder(_Envelope).decode
+_skip = msgspec.json.Decoder(Raw).decode  # makes no objects of it
 _NOT_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -219,6 +226,27 @@ def _is_id(value: Any) -> bool:
 def _as_id(value: Any) -> Any:
     # to some languages every number is a float: 1.0 is the request 1
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def is_whole(last: bytes | LineTooLong) -> bool:
+    """Whether a line that no newline ended is complete."""
+    if isinstance(last, LineTooLong):
+        return False
+    bare = _bare(last.strip())
+    if bare[:1] not in (b"{", b"["):
+        return True  # noise
+    try:
+        _skip(bare)
+    except _NOT_JSON:  # cut off, or text that msgspec refuses
+        read = Request | Notification | Response | Batch
+        return any(isinstance(event, read) for event in read_line(bare))
+    return True
+
+
+def cut_off(last: bytes | LineTooLong) -> Malformed:
+    """What is reported of a line that the end of the stream cut off."""
+    head = last.head if isinstance(last, LineTooLong) else last
+    return Malformed("the end of the stream cut the line off", head[:_SHOWN])
 
 
 # ---- what msgspec cannot read ----------------------------------------------------------------
