@@ -54,7 +54,8 @@ def prompt(request):
     import os
     sys.stderr.write("the disk is on fire\\n")
     sys.stderr.flush()
-    answer = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": {"stopReason": "end_turn"}})
+    result = {"stopReason": "end_turn"}
+    answer = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result})
     os.write(1, answer[:CUT].encode())
     os._exit(3)
 """

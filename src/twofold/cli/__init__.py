@@ -15,3 +15,7 @@ def main() -> None:
         if (missing.name or "").partition(".")[0] not in _EXTRA:
             raise
         sys.exit("The twofold command needs more than the library: pip install 'twofold[cli]'")
+    except OSError as error:  # such as --help on a full disk
+        if error.filename is not None:
+            raise
+        sys.exit(f"Standard output could not be written to the end: {error.strerror}.")

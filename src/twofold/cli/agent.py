@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from twofold.cli.files import standard_output
 from twofold.cli.line_limit import line_limit
 from twofold.errors import LocalError
 
@@ -30,8 +31,9 @@ def _list(context: click.Context, option: click.Parameter, wanted: bool) -> None
     if not wanted or context.resilient_parsing:
         return
     width = max(map(len, _scenarios()))
-    for scenario in _scenarios().values():
-        click.echo(f"{scenario.name:{width}}  {scenario.summary}")
+    with standard_output():
+        for scenario in _scenarios().values():
+            click.echo(f"{scenario.name:{width}}  {scenario.summary}")
     context.exit()
 
 

@@ -108,8 +108,9 @@ async def _run(
 
         with _signals() as came:
             try:
-                losses = LossLog(strict=strict, first=_teller(say), every=_recorder(file))
-                return await _bridge(start, losses, say, sides)
+                record = _Recorder(file, say)
+                losses = LossLog(strict=strict, first=_teller(say), every=record)
+                return await _bridge(start, losses, say, sides) or record.status
             except CommandNotStarted as error:
                 say(str(error))
                 return NOT_STARTED
@@ -174,11 +175,20 @@ def _teller(say: Say) -> Told:
     return tell
 
 
-def _recorder(file: IO[bytes] | None) -> Told | None:
-    if file is None:
-        return None
+class _Recorder:
+    """Writes every loss to a file, if there is one; a file that takes no more is reported once."""
 
-    def record(what: str, path: str, reason: str) -> None:
-        file.write(codec.encode({"message": what, "path": path, "reason": reason}) + b"\n")
+    def __init__(self, file: IO[bytes] | None, say: Say) -> None:
+        self.status = 0
+        self._file = file
+        self._say = say
 
-    return record
+    def __call__(self, what: str, path: str, reason: str) -> None:
+        if self._file is None:
+            return
+        line = codec.encode({"message": what, "path": path, "reason": reason}) + b"\n"
+        try:
+            self._file.write(line)
+        except OSError as error:
+            self._say(f"{self._file.name} could not be written to the end: {error.strerror}.")
+            self._file, self.status = None, FAILED

@@ -13,6 +13,7 @@ import click
 from twofold import __version__
 from twofold.cli.agent import agent
 from twofold.cli.bridge import bridge
+from twofold.cli.files import standard_output
 from twofold.cli.run import run
 from twofold.cli.sessions import sessions
 from twofold.convert.conversation import Conversation, Out, Target
@@ -65,9 +66,10 @@ def fold(file: IO[bytes], source: str, draft: str | None) -> None:
     that holds the message in its field "message".
     """
     recording, status = _add_up(file, source, draft)
-    for session in recording.sessions.values():
-        for update in snapshot(session):
-            _print({"sessionId": session.session_id, "update": update})
+    with standard_output() as out:
+        for session in recording.sessions.values():
+            for update in snapshot(session):
+                _print(out, {"sessionId": session.session_id, "update": update})
     sys.exit(status)
 
 
@@ -81,9 +83,10 @@ def show(file: IO[bytes], source: str) -> None:
     from twofold.term.transcript import render  # it may color code, which takes long to import
 
     recording, status = _add_up(file, source, None)
-    console = Console(highlight=False)
-    for session in recording.sessions.values():
-        render(session, console)
+    with standard_output():
+        console = Console(highlight=False)
+        for session in recording.sessions.values():
+            render(session, console)
     sys.exit(status)
 
 
@@ -100,6 +103,15 @@ def convert(file: IO[bytes], target: str, source: str, strict: bool) -> None:
     """
     losses = Losses(strict=strict)
     conversation = Conversation(cast("Target", target), losses, _dialect(source))
+    with standard_output() as out:
+        status = _convert_all(file, conversation, losses, out)
+    sys.exit(status)
+
+
+def _convert_all(
+    file: IO[bytes], conversation: Conversation, losses: Losses, output: IO[bytes]
+) -> int:
+    """Convert each line of `file`; the exit status."""
     status = 0
     for number, line in _lines(file):
         if isinstance(line, PeerError):
@@ -108,7 +120,8 @@ def convert(file: IO[bytes], target: str, source: str, strict: bool) -> None:
             continue
         try:
             for out in _convert(conversation, line):
-                _print(line.wrap(out.message, back=out.back) if isinstance(out, Out) else out)
+                made = line.wrap(out.message, back=out.back) if isinstance(out, Out) else out
+                _print(output, made)
         except NotConvertible as refusal:
             _report(number, refusal.path, refusal.reason)
             status = BAD_INPUT if status == BAD_INPUT else REFUSED
@@ -120,7 +133,7 @@ def convert(file: IO[bytes], target: str, source: str, strict: bool) -> None:
         for loss in losses:
             _report(number, loss.path, loss.reason)
         losses.clear()
-    sys.exit(status)
+    return status
 
 
 def _convert(conversation: Conversation, line: Line) -> list[Out] | list[dict[str, Any] | None]:
@@ -152,7 +165,7 @@ def _add_up(file: IO[bytes], source: str, draft: str | None) -> tuple[Recording,
 
 
 def _lines(file: IO[bytes]) -> Iterator[tuple[int, Line | PeerError]]:
-    for number, data in enumerate(file, 1):
+    for number, data in enumerate(_readable(file), 1):
         if not data.strip():
             continue
         try:
@@ -162,12 +175,19 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, Line | PeerError]]:
             yield number, error
 
 
+def _readable(file: IO[bytes]) -> Iterator[bytes]:
+    try:
+        yield from file
+    except OSError as error:
+        raise click.ClickException(f"{file.name} cannot be read: {error.strerror}.") from None
+
+
 def _dialect(source: str) -> Dialect | None:
     return None if source == "auto" else cast("Dialect", source)
 
 
-def _print(value: Any) -> None:
-    sys.stdout.buffer.write(codec.encode(value) + b"\n")
+def _print(out: IO[bytes], value: Any) -> None:
+    out.write(codec.encode(value) + b"\n")
 
 
 def _report(line: int, path: str, reason: str) -> None:
