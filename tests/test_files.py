@@ -1,5 +1,6 @@
 """What a client reads and writes for its agent, and everything it refuses to."""
 
+import errno
 import os
 import re
 import secrets
@@ -611,3 +612,22 @@ def test_no_descriptor_stays_open(root: Path, outside: Path) -> None:
     for name in ("a", "a/b/c", "pipe", "link/x", "new/" + "x" * 300):
         refusal(lambda name=name: write(files, root / name, ""))  # type: ignore[misc]
     assert len(names(fds)) == before
+
+
+# ---- links that change while they are followed
+
+
+def test_a_link_that_changes_while_it_is_followed_is_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files([root])
+    (root / "link").symlink_to(root)
+
+    def changed(path: object, **options: object) -> str:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+
+    monkeypatch.setattr(os, "readlink", changed)
+    with pytest.raises(RequestError, match="link"):
+        read(files, root / "link" / "file")
+    with pytest.raises(LocalError, match="cannot be found"):
+        Files([root / "link"])

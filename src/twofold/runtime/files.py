@@ -32,7 +32,11 @@ class Roots:
     """The directories a session may touch, as they are called once links are followed."""
 
     def __init__(self, roots: Sequence[os.PathLike[str] | str]) -> None:
-        self.paths = tuple(Path(os.path.realpath(root)) for root in roots)
+        try:
+            self.paths = tuple(Path(os.path.realpath(root)) for root in roots)
+        except OSError as error:  # a link that changes while it is followed
+            reason = error.strerror or "it changes all the time"
+            raise LocalError(f"A directory of the session cannot be found: {reason}.") from error
         if not self.paths:
             raise LocalError("No directory was given that the agent may use: name at least one.")
 
@@ -44,6 +48,9 @@ class Roots:
             resolved = Path(os.path.realpath(path))
         except ValueError:
             raise _refused(INVALID_PARAMS, path, "cannot be a path on this system") from None
+        except OSError as error:  # a link that changes while it is followed
+            reason = error.strerror or "the system refused"
+            raise _refused(INTERNAL_ERROR, path, f"cannot be found: {reason}") from error
         self.root_of(resolved, path)
         return resolved
 
