@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.receiver import PATIENCE, Recorder
+from twofold.runtime import platform
 from twofold.runtime import process as process_module
 from twofold.runtime.commands import STDERR_KEPT, LastWords, shown
 from twofold.runtime.process import CommandNotStarted, Process, ProcessEnded
@@ -64,6 +65,8 @@ def quick_collection() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def nothing_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """No noise of the event loop, no descriptor and no zombie stays behind."""
+    platform.guard(os.getpid())  # what watches all processes is started once
+    platform.unguard(os.getpid())
     before, others = open_fds(), children()
     yield
     gc.collect()  # unclosed transports and processes warn now, and warnings are errors

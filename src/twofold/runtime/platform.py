@@ -4,14 +4,17 @@ The rest of the runtime asks here and does not look at `sys.platform`. Nothing h
 that Windows ends a tree of processes with a command of its own.
 
 Windows knows no process groups that outlive their leader: what a command leaves behind when it
-ends by itself cannot be found again there. On POSIX it can, and is ended.
+ends by itself cannot be found again there. On POSIX it can, and is ended, also when this process is
+killed: a shell waits for that at the end of a pipe.
 """
 
+import atexit
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
@@ -47,6 +50,12 @@ if sys.platform == "win32":
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
+
+    def guard(leader: int) -> None:
+        """Have a group ended if this process is killed: not done here."""
+
+    def unguard(leader: int) -> None:
+        """Undo `guard`."""
 
     def environment(overrides: Mapping[str, str | None]) -> dict[str, str]:
         """Our environment with `overrides`; None removes a variable."""
@@ -94,6 +103,83 @@ else:
         """End a group."""
         with suppress(OSError):
             os.killpg(leader, signal.SIGKILL)
+
+    # Nobody can act on SIGKILL, but the end of a pipe is closed by it. Who reads the other end is
+    # a shell, which is small, is there on every system, and knows no threads that a fork would
+    # hurt. It leads a session of its own, so that no signal for our group reaches it.
+    _WATCH = """
+trap '' HUP INT QUIT TERM
+groups=
+while read -r change group; do
+  case $change in
+    +) groups="$groups $group " ;;
+    -) case $groups in *" $group "*) groups="${groups%%" $group "*}${groups#*" $group "}" ;; esac ;;
+  esac
+done
+for group in $groups; do kill -s KILL -- "-$group"; done
+"""
+    _SHELL = "/bin/sh"
+    _LOOKS, _LOOK = 100, 0.002
+
+    class _Watch:
+        """The shell that ends the groups of this process after it was killed."""
+
+        def __init__(self) -> None:
+            self._owner = 0
+            self._pipe = self._shell = -1
+
+        def report(self, line: bytes) -> None:
+            try:
+                if self._owner != os.getpid():  # not started, or this is a fork
+                    self._pipe = self._start()
+                    self._owner = os.getpid()
+                os.write(self._pipe, line)
+            except OSError:  # no shell, or somebody ended it: then nothing is watched
+                self._owner = 0
+
+        def _start(self) -> int:
+            read, write = os.pipe()
+            try:
+                os.set_blocking(write, False)
+                shell = subprocess.Popen(
+                    [_SHELL, "-c", _WATCH],
+                    stdin=read,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    env={},
+                    start_new_session=True,
+                )
+            except BaseException:
+                os.close(write)
+                raise
+            finally:
+                os.close(read)
+            shell.returncode = 0  # it ends after us: `Popen` need not know how
+            self._shell = shell.pid
+            atexit.register(self._end)
+            return write
+
+        def _end(self) -> None:
+            """Leave nothing behind at a usual end, not even for a moment."""
+            if self._owner != os.getpid():
+                return
+            with suppress(OSError):
+                os.close(self._pipe)
+                for _ in range(_LOOKS):  # bounded: a fork of ours may hold the pipe open
+                    if os.waitpid(self._shell, os.WNOHANG)[0]:
+                        break
+                    time.sleep(_LOOK)
+
+    _watch = _Watch()
+
+    def guard(leader: int) -> None:
+        """Have a group ended if this process is killed; what left the group is not found."""
+        _watch.report(b"+ %d\n" % leader)
+
+    def unguard(leader: int) -> None:
+        """The group is gone: its number may be another's soon."""
+        _watch.report(b"- %d\n" % leader)
 
     def environment(overrides: Mapping[str, str | None]) -> dict[str, str]:
         """Our environment with `overrides`; None removes a variable."""

@@ -2,6 +2,7 @@
 
 The child leads a process group of its own, and the whole group ends with it: on `close`, and when
 the leader dies by itself, so that what a wrapper such as `npx` started does not stay behind.
+If this process itself is killed, so is the group, where the system has a way to do that.
 Standard error is always read, and its end is kept for the error that tells of a death. Nothing
 here waits without a bound, and a pipe the child closed is not an error but the end.
 
@@ -177,6 +178,7 @@ class Process:
         self._stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
         self._stdout = cast("asyncio.ReadTransport", transport.get_pipe_transport(1))
         self.pid = transport.get_pid()
+        platform.guard(self.pid)
         self._stdin.set_write_buffer_limits(high=HIGH_WATER)
         platform.widen(self._stdout.get_extra_info("pipe"))
         self._stdout.pause_reading()  # until someone wants it
@@ -311,6 +313,7 @@ class Process:
             self._group_ended = True
             if platform.group_exists(self.pid):
                 platform.kill_group(self.pid)
+            platform.unguard(self.pid)
 
     @property
     def _alive(self) -> bool:
@@ -333,6 +336,8 @@ class Process:
         if self._alive:
             platform.kill_group(self.pid)
         self._group_ended = not self.running
+        if self._group_ended:
+            platform.unguard(self.pid)
 
     async def _release(self) -> None:
         """Give the pipes back, whoever else may hold them."""

@@ -176,6 +176,7 @@ class Terminal:
         if self._group:
             self._group = False
             platform.kill_group(self._process.pid)  # one may have been born while we looked
+        platform.unguard(self._process.pid)
         self._read_rest()
         self._close_pipe()
         self.gone.set_result(None)
@@ -253,6 +254,7 @@ def spawn(argv: list[str], cwd: Path, environ: Mapping[str, str]) -> Child:
     finally:
         os.close(theirs)
     os.set_blocking(ours, False)
+    platform.guard(process.pid)
     return Child(process, ours)
 
 
