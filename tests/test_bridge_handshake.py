@@ -772,7 +772,10 @@ def ask(identity: Any, method: str = "_x/ask") -> Json:
     return {"id": identity, "method": method}
 
 
-@pytest.mark.parametrize("partial", [b"", b'{"jsonrpc":"2.0","id":1,"resu'])
+HALF = b'{"jsonrpc":"2.0","id":1,"result":"'
+
+
+@pytest.mark.parametrize("partial", [b"", HALF, HALF + b"x" * 100_000], ids=["", "held", "long"])
 def test_what_is_open_when_the_agent_dies_is_settled(partial: bytes) -> None:
     async def run() -> None:
         async with passing() as stage:
@@ -791,7 +794,10 @@ def test_what_is_open_when_the_agent_dies_is_settled(partial: bytes) -> None:
             told = [json.loads(each) for each in settled if each]
             assert [each["id"] for each in told] == [1, "1"]
             assert all(each["error"]["data"]["exitCode"] == 3 for each in told)
-            assert (settled[0] == b"") == bool(partial), "not on the line that was cut off"
+            assert (settled[0] == b"") == (len(partial) > 65_536), (
+                "not on the line that was cut off"
+            )
+            assert (HALF in stage.client.written) == (len(partial) > 65_536)
 
     asyncio.run(run())
 

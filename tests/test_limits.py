@@ -1,13 +1,29 @@
 """What an untrusted peer can fill has a bound, and whoever meets it is answered."""
 
+import asyncio
 import json
+import logging
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.raw_client import an_agent, run, talking
+import twofold
+from tests.bridge_stage import Stage
+from tests.idle_clock import simulated, until
+from tests.raw_agent import IDLE, Problems, talk
+from tests.raw_client import Ids, an_agent, run, settled, talking
+from tests.test_client_permissions import at_table, later
+from tests.test_terminals import desk
+from tests.test_terminals import run as in_time
+from twofold.bridge import translation
+from twofold.runtime import terminals
+from twofold.runtime.agent import connection, sessions
+from twofold.runtime.client import client, early, permissions
+from twofold.runtime.store import MemoryStore
+from twofold.wire import v2
 
 Json = dict[str, Any]
 MIB = 1024 * 1024
@@ -45,3 +61,224 @@ def test_the_commands_have_an_option_for_the_length_of_lines(command: list[str])
     (answer,) = map(json.loads, done.stdout.splitlines())
     assert answer["id"] == 5
     assert f"the limit is {MIB}" in answer["error"]["data"]["reason"]
+
+
+# ---- questions
+
+
+def refused(answer: Json) -> str:
+    """The reason of a refusal that names a limit."""
+    error = answer["error"]
+    assert error["code"] == -32600
+    assert error["message"].startswith("Too many")
+    return str(error["data"]["reason"])
+
+
+@simulated
+async def test_permission_requests_beyond_the_limit_of_a_session_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(permissions, "PENDING", 3)
+    problems = Problems()
+    async with at_table(2, ask=later, problems=problems) as table:
+        asked = [table.ask(f"t{n}") for n in range(6)]
+        await table.pending(3)
+        for each in asked[3:]:
+            assert "the limit is 3: wait for answers" in refused(await each)
+        await table.session.cancel()
+        assert [await table.outcome(each) for each in asked[:3]] == ["cancelled"] * 3
+        assert len(table.session.decisions) == 3
+    assert len(problems.of("limit")) == 1
+
+
+@simulated
+async def test_permission_requests_beyond_the_limit_of_a_connection_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(permissions, "PENDING_IN_ALL", 2)
+    async with at_table(2, ask=later, problems=Problems()) as table:
+        asked = [table.ask(f"t{n}") for n in range(3)]
+        assert "the limit is 2" in refused(await asked[2])
+        await table.session.cancel()
+
+
+@simulated
+async def test_after_too_many_decisions_requests_are_refused_and_never_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(permissions, "DECIDED", 2)
+    async with at_table(2, policy=twofold.Policy((), "allow"), problems=Problems()) as table:
+        for n in range(2):
+            assert await table.outcome(table.ask(f"t{n}")) == "allow_once"
+        for n in range(2, 4):
+            assert "go on in a new session" in refused(await table.ask(f"t{n}"))
+
+
+@simulated
+async def test_one_id_asked_again_and_again_costs_the_same_each_time() -> None:
+    """Names are tried one after the other no more: each is tried once."""
+    async with at_table(2, ask=later) as table:
+        asked = [table.ask(f"t{n}", request_id="same") for n in range(300)]
+        await table.pending(300)
+        names = [str(each) for each in table.session.state.permissions]
+        assert max(map(len, names)) < 40
+        assert table.session.permissions._again == 299
+        await table.session.cancel()
+        for each in asked:
+            each.cancel()
+
+
+# ---- sessions
+
+
+@simulated
+async def test_a_session_id_that_is_too_long_is_not_kept() -> None:
+    problems = Problems()
+    async with talk(2, problems=problems) as (talking_to, agent):
+        for n in range(3):
+            agent.update(IDLE, session_id=f"{n}" + "x" * early.LONGEST)
+        await until(lambda: len(problems.of("limit")) == 3)
+        assert talking_to._incoming.early._gone == {}
+
+
+def test_a_client_that_opens_too_many_sessions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "OPEN", 2)
+
+    async def main() -> None:
+        agent, _ = an_agent()
+        async with talking(agent, 2) as client:
+            first = await client.new_session()
+            await client.new_session()
+            params = {"cwd": "/", "mcpServers": []}
+            reason = refused({"error": await client.refused("session/new", params)})
+            assert "close one before you open another" in reason
+            await client.call("session/close", {"sessionId": first})
+            await client.new_session()
+            assert "the limit is 2" in refused(await client.reply(client.load(first)))
+
+    run(main())
+
+
+def test_sessions_in_memory_have_a_bound(caplog: pytest.LogCaptureFixture) -> None:
+    store, ids = MemoryStore(limit=3), Ids()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(5):
+            store.create(v2.SessionInfo(ids(), "/"))
+    assert {info.session_id for info in store.list()} == {"s3", "s4", "s5"}
+    assert store.load("s") is None
+    assert "More than 3 sessions" in caplog.text
+
+
+@simulated
+async def test_a_list_of_sessions_that_never_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PAGES", 5)
+    problems = Problems()
+    async with talk(1, problems=problems) as (talking_to, agent):
+        listing = asyncio.create_task(_all(talking_to))
+        for n in range(5):
+            asked = await agent.heard("session/list")
+            info = {"sessionId": f"s{n}", "cwd": "/"}
+            agent.answer(asked, {"sessions": [info], "nextCursor": f"c{n}"})
+        assert len(await listing) == 5
+        assert len(problems.of("limit")) == 1
+
+
+async def _all(client: twofold.Client) -> list[Any]:
+    return [info async for info in client.list_sessions()]
+
+
+# ---- notifications and terminals
+
+
+def test_notifications_that_pile_up_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "NOTIFIED", 3)
+
+    async def main() -> None:
+        agent, problems = an_agent()
+        handled = []
+
+        @agent.notification("_x/slow")
+        async def slow(params: Any) -> None:
+            handled.append(params)
+            await asyncio.Event().wait()
+
+        async with talking(agent, 2) as client:
+            for n in range(5):
+                client.tell("_x/slow", {"n": n})
+            await settled()
+            assert handled == [{"n": 0}, {"n": 1}, {"n": 2}]
+            assert [problem.kind for problem in problems] == ["limit", "limit"]
+
+    run(main())
+
+
+def test_the_output_of_released_terminals_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminals, "RELEASED", 40_000)
+    monkeypatch.setattr(terminals, "RELEASED_EACH", 10_000)
+
+    async def story() -> None:
+        async with desk(tmp_path) as at:
+            ids = []
+            for _ in range(8):
+                terminal = await at.sh("yes | head -c 30000")
+                await at.wait(terminal)
+                at.release(terminal)
+                ids.append(terminal)
+            session = twofold.Session("s")
+            for update in at.view.updates:
+                session.apply(update)
+            kept = [bytes(session.terminals[each].output) for each in ids]
+            assert sum(map(len, kept)) < 40_000
+            assert len(kept[-1]) == 10_000
+            assert kept[0] == b"(10000 bytes of output were dropped to save memory)\n"
+
+    in_time(story())
+
+
+def test_terminals_share_what_they_may_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminals, "KEPT", 100_000)
+    monkeypatch.setattr(terminals, "LEAST", 1_000)
+
+    async def story() -> None:
+        async with desk(tmp_path) as at:
+            outputs = []
+            for _ in range(4):
+                terminal = await at.sh("yes | head -c 90000", output_byte_limit=60_000)
+                await at.wait(terminal)
+                outputs.append(len(at.output(terminal).output))
+            assert outputs == [60_000, 40_000, 1_000, 1_000]
+
+    in_time(story())
+
+
+# ---- a bridge
+
+
+def test_requests_across_a_bridge_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translation, "PENDING", 2)
+    stage = Stage()
+    asked = [stage.client.ask("_x/ask") for _ in range(3)]
+    assert "the limit is 2" in refused({"error": stage.client.error(asked[2])})
+    for each in stage.agent.asked("_x/ask"):
+        stage.agent.answer(each["id"], {})
+    assert stage.client.result(asked[0]) == stage.client.result(asked[1]) == {}
+    stage.client.ask("_x/ask")
+    assert len(stage.agent.asked("_x/ask")) == 3
+
+
+def test_sessions_that_an_agent_makes_up_across_a_bridge_have_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(translation, "SESSIONS", 2)
+    stage = Stage()
+    for n in range(4):
+        content = {"type": "text", "text": "x"}
+        update = {"sessionUpdate": "agent_message_chunk", "content": content}
+        stage.update(update, session=f"s{n}")
+    assert len(stage.up.sessions) == 2
+    assert [problem.kind for problem in stage.problems] == ["update", "update"]
+    assert "more than 2 sessions are open" in str(stage.problems[0])

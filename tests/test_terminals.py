@@ -159,6 +159,8 @@ def named(terminal_id: str) -> v1.TerminalRequest:
 @asynccontextmanager
 async def desk(*roots: Path, **options: Any) -> AsyncIterator[Desk]:
     """Terminals that leave nothing behind: no process, no descriptor, no thread."""
+    platform.guard(os.getpid())  # what watches all processes is started once
+    platform.unguard(os.getpid())
     before, opened, threads = children(), descriptors(), threading.active_count()
     view = View()
     terminals = Terminals(roots, **{"on_update": view, **options})

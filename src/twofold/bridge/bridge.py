@@ -39,6 +39,8 @@ PATIENCE = 2.0
 """How many seconds a client whose agent died at once has to ask for it."""
 EARLY = 1000
 """How many messages of an agent are kept that it sends before it answers `initialize`."""
+EARLY_BYTES = 16 * 1024 * 1024
+"""How many bytes of them."""
 
 
 class Bridge:
@@ -79,6 +81,7 @@ class Bridge:
         self._handshake: Handshake | None = None
         self._questions = 0
         self._early: list[bytes] = []
+        self._early_size = 0
         self._stillborn: tuple[RequestError, Exception | None] | None = None
         self._mode: Up | Down | Relay | None = None
         self._offers: Offers | None = None
@@ -176,8 +179,9 @@ class Bridge:
                 self._agent.take_apart(event)
             elif isinstance(event, Request):
                 self._agent.send(connection.fail(event.id, _not_initialized()))
-            elif len(self._early) < EARLY:
+            elif len(self._early) < EARLY and self._early_size < EARLY_BYTES:
                 self._early.append(_line(event))
+                self._early_size += len(self._early[-1])
             else:
                 self._noise("agent", "too many messages before initialize is answered")
 
@@ -209,6 +213,7 @@ class Bridge:
     async def _restart(self, params: bytes) -> None:
         await self._agent.close()
         self._early.clear()
+        self._early_size = 0
         try:
             await self._start_agent()
         except Exception as error:

@@ -21,6 +21,7 @@ from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Notification, RequestId
 from twofold.runtime.errors import Problem, Report
 from twofold.wire import codec, v1, v2
+from twofold.wire.base import Malformed
 
 GATHER = 0.1
 """For how many seconds terminal output is gathered."""
@@ -60,6 +61,7 @@ class DownUpdates(Translation):
         """A session, made when it is first heard of."""
         session = self.sessions.get(session_id)
         if session is None:
+            self.check_sessions(len(self.sessions))
             head = codec.update_head(codec.encode(session_id))
             session = DownSession(session_id, head, self.lowering())
             self.sessions[session_id] = session
@@ -103,7 +105,11 @@ class DownUpdates(Translation):
             if note.session_id in self.closed:
                 self.log.tell("session/update", "", "the session was closed")
                 return
-            session = self.session(note.session_id)
+            try:
+                session = self.session(note.session_id)
+            except Malformed as error:
+                self.not_passed_on("session/update", self.agent, error)
+                return
         special = self.special.get(type(note.update))
         try:
             if special is None or not special(self, session, note.update):

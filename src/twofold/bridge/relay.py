@@ -15,6 +15,7 @@ from twofold.rpc.errors import RequestError
 from twofold.rpc.messages import Failure, Request, RequestId, Response
 
 _LOOKED_AT = 64 * 1024 * 1024
+_OPEN = 64 * 1024  # how many requests without an answer are remembered
 _HELD = 64 * 1024  # how long the beginning of a line may be that waits for the rest
 # The name of a method at the top of a message: it is no answer. Names inside a result do not count.
 _ASKS = re.compile(
@@ -47,6 +48,8 @@ class Relay:
                 self._batches += 1
                 asked = [each.id for each in event if isinstance(each, Request)]
                 self._open |= dict.fromkeys(asked, self._batches)
+        while len(self._open) > _OPEN:
+            del self._open[next(iter(self._open))]
         if self._died is not None:
             self.agent_died(self._died)
 

@@ -35,6 +35,10 @@ Later: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 Requests: TypeAlias = Mapping[str, Callable[[Any, Request], None]]
 Notifications: TypeAlias = Mapping[str, Callable[[Any, Notification], None]]
 
+PENDING = 16 * 1024
+"""How many requests may wait for an answer of one side; more are refused."""
+SESSIONS = 10_000
+"""How many sessions are known at once."""
 WITHDRAWN = 1000
 """Of how many requests that were taken back it is known that an answer may still come."""
 
@@ -56,6 +60,10 @@ class Side(Struct, eq=False):
     last_id: int = 0
 
     def ask(self, method: str, params: bytes | None, asker: RequestId | None, then: Then) -> int:
+        """Ask this side; raises `RequestError` if too much was asked already."""
+        if len(self.asked) >= PENDING:
+            advice = "wait for answers before you ask more"
+            raise RequestError.too_many("requests at once", PENDING, advice)
         self.last_id += 1
         self.asked[self.last_id] = Asked(asker, then)
         self.end.send(connection.request(self.last_id, method, params))
@@ -178,6 +186,13 @@ class Translation:
                 self.fail(other, asked.asker, _bad_answer(error))
         finally:
             self.log.flush("an answer")
+
+    # ---- what is too much
+
+    def check_sessions(self, count: int) -> None:
+        """Refuse one more session than are known at once."""
+        if count >= SESSIONS:
+            raise Malformed("sessionId", f"more than {SESSIONS} sessions are open: close some")
 
     # ---- what goes wrong
 

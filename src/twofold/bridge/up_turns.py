@@ -63,6 +63,7 @@ class UpTurns(Translation):
         """A session, made when it is first heard of."""
         session = self.sessions.get(session_id)
         if session is None:
+            self.check_sessions(len(self.sessions))
             upgrader = Upgrader(self.log.losses, own_terminals=self._own_terminals)
             session = UpSession(session_id, codec.update_head(codec.encode(session_id)), upgrader)
             self.sessions[session_id] = session

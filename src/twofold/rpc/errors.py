@@ -43,6 +43,12 @@ class RequestError(TwofoldError):
         return cls(INVALID_PARAMS, "Invalid params", {"reason": reason})
 
     @classmethod
+    def too_many(cls, what: str, limit: int, advice: str) -> "RequestError":
+        """The peer filled something that has a bound; `advice` is what it can do."""
+        reason = f"the limit is {limit}: {advice}"
+        return cls(INVALID_REQUEST, f"Too many {what}", {"reason": reason, "limit": limit})
+
+    @classmethod
     def cancelled(cls) -> "RequestError":
         return cls(REQUEST_CANCELLED, "Request cancelled")
 

@@ -40,6 +40,8 @@ class Answering:
         self._served: dict[RequestId, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._rest: asyncio.TimerHandle | None = None
+        self._full = False
+        """It was reported that requests are refused."""
 
     def came(self, request: Request) -> None:
         """The peer asked something."""
@@ -51,7 +53,9 @@ class Answering:
             return
         withdrawn = self._fresh.pop(request.id, False)
         if len(self._tasks) >= REFUSED:
-            self.refuse(request, RequestError(INTERNAL_ERROR, "Too many requests at once"))
+            advice = "wait for answers before you ask more"
+            self.refuse(request, RequestError.too_many("requests at once", REFUSED, advice))
+            self._report_full()
             return
         task = asyncio.create_task(self._serve(request, answer))
         self._tasks.add(task)
@@ -63,6 +67,12 @@ class Answering:
         if len(self._tasks) >= SERVED and self._rest is None:
             self._peer.hold(self)
             self._rest = asyncio.get_running_loop().call_later(REST, self._rested)
+
+    def _report_full(self) -> None:
+        if not self._full:
+            self._full = True
+            text = f"More than {REFUSED} requests of the {self._peer.who} wait: more are refused"
+            self._peer.report(Problem("limit", text))
 
     async def _serve(self, request: Request, answer: Answer) -> None:
         try:
@@ -78,8 +88,10 @@ class Answering:
             del self._served[request.id]
         if task.cancelled():
             self.refuse(request, RequestError.cancelled())
-        if len(self._tasks) < SERVED and self._rest is not None:
-            self._rested()
+        if len(self._tasks) < SERVED:
+            self._full = False
+            if self._rest is not None:
+                self._rested()
 
     def _rested(self) -> None:
         if self._rest is not None:

@@ -46,7 +46,9 @@ class NotSupported(LocalError):
     """This program asked for something that the peer said it cannot do."""
 
 
-ProblemKind: TypeAlias = Literal["noise", "answer", "update", "handler", "stuck", "version", "loss"]
+ProblemKind: TypeAlias = Literal[
+    "noise", "answer", "update", "handler", "stuck", "version", "loss", "limit"
+]
 
 
 class Problem(Struct, frozen=True):

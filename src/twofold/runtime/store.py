@@ -103,9 +103,10 @@ def _updated(info: v2.SessionInfo) -> float:
 
 
 class MemoryStore:
-    """Sessions that end with the process."""
+    """Sessions that end with the process. Of more than `limit`, the oldest are forgotten."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = 10_000) -> None:
+        self._limit = limit
         self._infos: dict[str, v2.SessionInfo] = {}
         self._sessions: dict[str, Session] = {}
 
@@ -118,6 +119,12 @@ class MemoryStore:
     def create(self, info: v2.SessionInfo) -> None:
         if info.session_id in self._infos:
             raise SessionExists(info.session_id)
+        if len(self._infos) >= self._limit:
+            oldest = next(iter(self._infos))
+            _logger.warning(
+                "More than %d sessions are kept in memory: %r is forgotten", self._limit, oldest
+            )
+            self.delete(oldest)
         self._infos[info.session_id] = info
         self._sessions[info.session_id] = Session(info.session_id, DRAFT)
 

@@ -110,8 +110,7 @@ class Terminal:
         self._tell(v2.TerminalOutputChunk(terminal_id=self.terminal_id, data=_base64(data)))
         if dropped:
             # so that the view forgets what we forgot: its memory is to stay bounded, too
-            kept = v2.TerminalOutput(data=_base64(self.output.kept()))
-            self._tell(v2.TerminalUpdate(terminal_id=self.terminal_id, output=kept))
+            self._tell(shows(self.terminal_id, self.output.kept()))
         return True
 
     def _read_rest(self) -> None:
@@ -194,6 +193,10 @@ class Output:
         self._bytes = bytearray()
         self._written = 0
 
+    def __len__(self) -> int:
+        """How many bytes are in memory, here and in the view."""
+        return len(self._bytes)
+
     def add(self, data: bytes) -> bool:
         """Take in more; tells whether older output was dropped for it."""
         self._bytes += data
@@ -204,6 +207,16 @@ class Output:
             return False
         del self._bytes[:excess]
         return True
+
+    @property
+    def limit(self) -> int:
+        """How many bytes may be kept."""
+        return self._limit
+
+    def cut(self, limit: int) -> None:
+        """Keep no more than `limit` bytes from now on."""
+        self._limit = limit
+        del self._bytes[: max(0, len(self._bytes) - limit)]
 
     def kept(self) -> bytes:
         """The last bytes, as many as may be kept, from the beginning of a character on."""
@@ -229,6 +242,12 @@ def _end_of(data: bytes | bytearray, size: int) -> bytes:
     while start < min(cut + 3, len(data)) and data[start] & 0xC0 == 0x80:
         start += 1
     return bytes(data[start:])
+
+
+def shows(terminal_id: str, output: bytes) -> v2.TerminalUpdate:
+    """Has the view show `output` instead of what came before."""
+    data = v2.TerminalOutput(data=_base64(output))
+    return v2.TerminalUpdate(terminal_id=terminal_id, output=data)
 
 
 def _base64(data: bytes) -> str:

@@ -24,6 +24,7 @@ import os
 import re
 import shlex
 import uuid
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -37,8 +38,28 @@ from twofold.rpc.errors import (
 from twofold.runtime import platform
 from twofold.runtime.commands import shown, why_not
 from twofold.runtime.files import MIB, Roots
-from twofold.runtime.terminal import GRACE, LAST_WAIT, Child, Tell, Terminal, Update, spawn
+from twofold.runtime.terminal import (
+    GRACE,
+    LAST_WAIT,
+    Child,
+    Tell,
+    Terminal,
+    Update,
+    shows,
+    spawn,
+)
 from twofold.wire import v1, v2
+
+KEPT = 64 * MIB
+"""How many bytes of output all terminals of a session keep that were not released."""
+LEAST = 64 * 1024
+"""How many bytes of output each of them keeps in any case."""
+RELEASED_EACH = MIB
+"""How many bytes of output of a terminal that was released stay in the view."""
+RELEASED = 32 * MIB
+"""The same for all of them; of the oldest nothing stays."""
+
+_ENTRY = 1024  # even a terminal without output takes some memory
 
 
 def command_of(params: v1.CreateTerminalRequest) -> str:
@@ -80,6 +101,9 @@ class Terminals:
         self._terminals: dict[str, Terminal] = {}
         self._ending: set[Terminal] = set()
         """Released, and something of it still runs."""
+        self._released: deque[tuple[str, int]] = deque()
+        """Released, with how many bytes of output the view keeps."""
+        self._released_size = 0
         self._closed = False
 
     def directory_of(self, params: v1.CreateTerminalRequest) -> Path:
@@ -109,6 +133,7 @@ class Terminals:
         child = _started(argv, cwd, environ)
         limit = params.output_byte_limit
         limit = min(limit, self._max_limit) if isinstance(limit, int) else self._default_limit
+        limit = min(limit, max(LEAST, KEPT - self._reserved))
         terminal_id = f"terminal-{uuid.uuid4().hex}"
         self._tell(
             v2.TerminalUpdate(terminal_id=terminal_id, command=command_of(params), cwd=str(cwd))
@@ -180,12 +205,34 @@ class Terminals:
             "before you create another.",
         )
 
+    @property
+    def _reserved(self) -> int:
+        return sum(terminal.output.limit for terminal in self._terminals.values())
+
     def _forget(self, terminal: Terminal) -> None:
         del self._terminals[terminal.terminal_id]
         terminal.stop()
-        if not terminal.gone.done():
+        if terminal.gone.done():
+            self._retire(terminal)
+        else:
             self._ending.add(terminal)
-            terminal.gone.add_done_callback(lambda _: self._ending.discard(terminal))
+            terminal.gone.add_done_callback(lambda _: self._retire(terminal))
+
+    def _retire(self, terminal: Terminal) -> None:
+        """Bound what the view keeps of terminals that nobody can ask for any more."""
+        self._ending.discard(terminal)
+        if self._closed:
+            return
+        if len(terminal.output) > RELEASED_EACH:
+            terminal.output.cut(RELEASED_EACH)
+            self._tell(shows(terminal.terminal_id, terminal.output.kept()))
+        self._released.append((terminal.terminal_id, len(terminal.output)))
+        self._released_size += len(terminal.output) + _ENTRY
+        while self._released_size > RELEASED:
+            oldest, size = self._released.popleft()
+            self._released_size -= size + _ENTRY
+            note = f"({size} bytes of output were dropped to save memory)\n"
+            self._tell(shows(oldest, note.encode()))
 
     def _tell(self, update: Update) -> None:
         try:

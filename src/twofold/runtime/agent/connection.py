@@ -35,6 +35,8 @@ Handle: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 LOSSES = 1000
 """How many different losses are told of; a client gets each once."""
+NOTIFIED = 1024
+"""How many notifications of the client are handled at once; more are dropped."""
 LET_GO = 1.0
 """How many seconds handlers of notifications have to stop at the end."""
 
@@ -108,7 +110,10 @@ class AgentConnection:
             asyncio.get_running_loop().call_soon(self._cancelled, notification)
             return
         handler = self.agent.notifications.get(notification.method)
-        if handler is not None:
+        if handler is not None and len(self._tasks) >= NOTIFIED:
+            text = f"{NOTIFIED} notifications are being handled: {notification.method} is dropped"
+            self.report(Problem("limit", text))
+        elif handler is not None:
             spawn(self._tell(handler, notification), self._tasks)
         elif not notification.method.startswith(("_", "$/")):
             text = f"The client sent a notification that is unknown: {notification.method}"

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 PAGE = 100
 """How many sessions one answer to `session/list` holds."""
 
+OPEN = 1000
+"""How many sessions a client may have open."""
+
 _ENDED = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -60,6 +63,7 @@ class Sessions:
 
     async def new(self, params: v2.NewSessionRequest) -> v2.NewSessionResponse:
         """A new session, which the agent's handler prepares."""
+        self._check_room()
         identity, directories = self._agent.new_session_id(), params.additional_directories
         info = v2.SessionInfo(identity, params.cwd, directories, updated_at=_now())
         self._agent.store.create(info)
@@ -103,6 +107,7 @@ class Sessions:
             if other.connection is self._connection:
                 return other  # somebody was faster
             await other.connection.sessions.end(other)
+        self._check_room()
         info = self._agent.store.info(params.session_id)
         state = self._agent.store.load(params.session_id) if info is not None else None
         if info is None or state is None:
@@ -111,6 +116,10 @@ class Sessions:
         _settle(session, state)
         self._register(session)
         return session
+
+    def _check_room(self) -> None:
+        if len(self._open) >= OPEN:
+            raise RequestError.too_many("open sessions", OPEN, "close one before you open another")
 
     def _register(self, session: AgentSession) -> None:
         self._open[session.session_id] = session

@@ -54,6 +54,9 @@ START = 120.0
 CLOSE = 5.0
 """How many seconds what still goes on may take when the client is closed."""
 
+PAGES = 10_000
+"""How many pages of a list of sessions are read: an agent may go on for ever."""
+
 T = TypeVar("T")
 Directory: TypeAlias = str | PathLike[str]
 Offered: TypeAlias = Literal["fs", "terminal", "login"]
@@ -311,6 +314,10 @@ class Client(Introduced):
             if not cursor or cursor in seen:  # an agent that gives a cursor again would go on
                 return
             seen.add(cursor)
+            if len(seen) >= PAGES:
+                text = f"The agent lists more than {PAGES} pages of sessions: the rest is left out"
+                self.report(Problem("limit", text))
+                return
 
     async def delete_session(self, session_id: str) -> None:
         """Have the agent forget a session for good."""
@@ -369,6 +376,10 @@ class Client(Introduced):
     ) -> Any:
         shape = v1.METHODS[method].result
         return await self.peer.request(method, params, shape, arrived=arrived, within=within)
+
+    def count_questions(self) -> int:
+        """How many permission requests wait for an answer, in all sessions."""
+        return self._incoming.count_questions()
 
     def tell(self, method: str, params: Any) -> None:
         if not self.peer.closed:

@@ -19,6 +19,8 @@ KEPT = 64 * 1024 * 1024
 """How many bytes of messages of such sessions are kept."""
 GONE = 1024
 """How many sessions that are gone are remembered."""
+LONGEST = 4096
+"""How long an id may be that an agent makes up."""
 
 
 class Early:
@@ -38,6 +40,10 @@ class Early:
     def find(self, session_id: str, size: int) -> "ClientSession | None":
         """The session that a message of `size` bytes belongs to; None if it should be dropped."""
         if session_id in self._gone:
+            return None
+        if len(session_id) > LONGEST:
+            text = f"The agent speaks of a session whose id is longer than {LONGEST}: passed over"
+            self._report(Problem("limit", text))
             return None
         if session_id not in self._sessions:
             self._sessions[session_id] = self._make(session_id)

@@ -67,6 +67,11 @@ class Incoming:
         self.early.forget(session.session_id)
         self._release(session.session_id)
 
+    def count_questions(self) -> int:
+        """How many permission requests wait for an answer, in all sessions."""
+        known = [*self.sessions.values(), *self.early]
+        return sum(session.permissions.count for session in known)
+
     def _release(self, session_id: str) -> None:
         offers = self._offers.pop(session_id, None)
         if offers is not None:

@@ -28,6 +28,7 @@ from twofold.policy import (
     subject_of,
     with_shown,
 )
+from twofold.rpc.errors import RequestError
 from twofold.runtime.errors import Problem, Report, described
 from twofold.session import Permission, Session, ToolCall
 from twofold.session.changes import Changes
@@ -38,10 +39,14 @@ from twofold.wire.shared import (
     SelectedPermissionOutcome,
 )
 
+PENDING = 1000
+"""How many requests of one session may wait for an answer; more are refused."""
+PENDING_IN_ALL = 4000
+"""The same for all sessions of a connection."""
+DECIDED = 100_000
+"""How many decisions of one session are kept; after so many, requests are refused."""
 REMEMBERED = 1000
 """How many answers for always a session keeps: with one more the oldest is asked again."""
-
-
 HOME = os.path.expanduser("~")
 
 
@@ -103,9 +108,15 @@ class Permissions:
         ask: Ask | None,
         report: Report,
         roots: Callable[[], Sequence[str]] = tuple,
+        pending: Callable[[], int] | None = None,
     ) -> None:
+        """`pending` counts the requests that wait in all sessions of the connection."""
         self._roots = roots
         self._session = session
+        self._pending = pending or (lambda: len(self._waiting))
+        self._again = 0
+        self._full = False
+        """It was reported that requests are refused."""
         self._tell = tell
         self._policy = policy
         self._ask = ask
@@ -121,6 +132,11 @@ class Permissions:
         """Whether something waits for an answer."""
         return bool(self._waiting)
 
+    @property
+    def count(self) -> int:
+        """How many requests wait for an answer."""
+        return len(self._waiting)
+
     def ask(
         self,
         request_id: int | str,
@@ -128,10 +144,16 @@ class Permissions:
         subject: Subject | None = None,
         content: tuple[v2.ToolCallContent, ...] = (),
     ) -> Waiting:
-        """Hold a request in the session's state until it is settled; a rule may do it at once."""
+        """Hold a request in the session's state until it is settled; a rule may do it at once.
+
+        Raises `RequestError` if too many wait.
+        """
         session = self._session()
+        self._check_room()
+        asked = request_id
         while request_id in session.permissions:  # an id that is used twice at once
-            request_id = f"{request_id}:again"
+            self._again += 1
+            request_id = f"{asked}:again:{self._again}"
         self._tell(session.ask(request_id, request))
         before = session.permissions[request_id].before
         subject = self._subject(request, subject, before, content)
@@ -157,6 +179,26 @@ class Permissions:
             return with_shown(subject, request, content=content)
         names = names_of(*self._roots()[:1])
         return subject_of(request, self._session(), before=before, directories=names, home=HOME)
+
+    def _check_room(self) -> None:
+        """Refuse what is too much: an agent that floods a person with questions gets no answers."""
+        advice = "wait for answers before you ask more"
+        refused: RequestError | None = None
+        if len(self._waiting) >= PENDING:
+            refused = RequestError.too_many("permission requests in this session", PENDING, advice)
+        elif self._pending() >= PENDING_IN_ALL:
+            refused = RequestError.too_many("permission requests at once", PENDING_IN_ALL, advice)
+        elif len(self.decisions) >= DECIDED:
+            advice = "go on in a new session"
+            refused = RequestError.too_many("permission requests in this session", DECIDED, advice)
+        if refused is None:
+            self._full = False
+            return
+        if not self._full:
+            self._full = True
+            text = f"The agent asks for too much, and is refused: {refused.message}"
+            self._report(Problem("limit", text, self._session().session_id))
+        raise refused
 
     async def answered(self, waiting: Waiting) -> Decided:
         """The answer; if whoever waits for it is cancelled the request is withdrawn."""

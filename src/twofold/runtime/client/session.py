@@ -63,6 +63,7 @@ class ClientSession:
             client.ask,
             client.report,
             lambda: self.roots,
+            client.count_questions,
         )
         self._turns = Turns(self)
         self._why: Exception | None = None
