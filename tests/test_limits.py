@@ -282,3 +282,18 @@ def test_sessions_that_an_agent_makes_up_across_a_bridge_have_a_bound(
     assert len(stage.up.sessions) == 2
     assert [problem.kind for problem in stage.problems] == ["update", "update"]
     assert "more than 2 sessions are open" in str(stage.problems[0])
+
+
+# ---- messages
+
+
+def test_a_list_of_nothing_but_malformed_items_is_malformed_itself() -> None:
+    faults: list[Any] = []
+    content = ",".join(["{}"] * 50_000)
+    update = twofold.decode_update_v2(
+        f'{{"sessionUpdate":"agent_message","messageId":"m","content":[{content}]}}'.encode(),
+        faults,
+    )
+    assert update == v2.AgentMessage("m")
+    assert len(faults) <= 1001
+    assert "more than 1000 malformed items" in faults[-1].reason

@@ -3,14 +3,21 @@
 Bytes come in pieces that end anywhere, inside a character too; any split of them gives the same
 lines. A line costs as much as it is long, in time and in memory, however many pieces it came in.
 One that is longer than the limit is passed over, told of once, and the lines after it are read as
-if nothing had been.
+if nothing had been. So is one that holds more values than a message needs: as objects they would
+take many times its length.
 """
+
+import re
 
 from twofold.errors import PeerError
 
 LIMIT = 64 * 1024 * 1024
 """How long a line may be, in bytes, unless the caller says otherwise."""
 
+VALUES = 1_000_000
+"""How many values a line may hold: commas and brackets outside of strings."""
+
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)
 _SHOWN = 512  # of each end of a line that is too long: enough to find the id of a request
 
 
@@ -25,6 +32,14 @@ class LineTooLong(PeerError):
         """How the line begins."""
         self.tail = tail
         """How it ends."""
+
+
+class TooManyValues(LineTooLong):
+    """A peer sent a line with more values than we accept."""
+
+    def __init__(self, line: bytes, limit: int) -> None:
+        super().__init__(len(line), limit, line[:_SHOWN], line[-_SHOWN:])
+        self.args = (f"The peer sent a line with more than {limit} values.",)
 
 
 class Lines:
@@ -47,6 +62,8 @@ class Lines:
         for line in whole:
             if len(line) > limit:
                 lines.append(LineTooLong(len(line), limit, line[:_SHOWN], line[-_SHOWN:]))
+            elif len(line) > VALUES:
+                lines.append(_checked(line))
             elif line and not line.isspace():
                 lines.append(line)
         self._add(rest)
@@ -77,4 +94,29 @@ class Lines:
         self._size, self._parts = 0, bytearray()
         if size > self.limit:
             return [LineTooLong(size, self.limit, self._head, self._tail)]
-        return [bytes(parts)] if parts and not parts.isspace() else []
+        if not parts or parts.isspace():
+            return []
+        line = bytes(parts)
+        return [_checked(line) if size > VALUES else line]
+
+
+def _checked(line: bytes) -> bytes | LineTooLong:
+    return TooManyValues(line, VALUES) if _holds_more(line, VALUES) else line
+
+
+def _holds_more(line: bytes, values: int) -> bool:
+    if _count(line, 0, len(line)) <= values:
+        return False
+    found = at = 0
+    for string in _STRING.finditer(line):
+        found += _count(line, at, string.start())
+        if found > values:
+            return True
+        at = string.end()
+    return found + _count(line, at, len(line)) > values
+
+
+def _count(line: bytes, start: int, end: int) -> int:
+    return (
+        line.count(b",", start, end) + line.count(b"[", start, end) + line.count(b"{", start, end)
+    )

@@ -26,6 +26,9 @@ from twofold.wire.base import (
     alternates,
 )
 
+SKIPPED = 1000
+"""How many malformed items of one list are skipped; a list with more is malformed itself."""
+
 Reader: TypeAlias = Callable[[Any, str, list[Fault]], Any]
 
 
@@ -76,12 +79,16 @@ def _list_reader(item: Any, *, skip_invalid: bool) -> Reader:
         if not isinstance(value, list):
             raise Malformed(path, "Expected a list")
         items = []
+        skipped = 0
         for index, each in enumerate(value):
             try:
                 items.append(read_item(each, f"{path}[{index}]", faults))
             except Malformed as error:
                 if not skip_invalid:
                     raise
+                skipped += 1
+                if skipped > SKIPPED:
+                    raise Malformed(path, f"more than {SKIPPED} malformed items") from None
                 faults.append(Fault(error.path, error.reason))
         return items
 
