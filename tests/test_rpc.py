@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.errors import PeerError
+from twofold.rpc.errors import RequestFailed
 from twofold.rpc.frames import Lines, LineTooLong
 from twofold.rpc.messages import (
     Failure,
@@ -129,3 +130,11 @@ def test_an_answer_finds_its_request_though_both_sides_use_the_same_id() -> None
         assert pending.answer(allowed, "client" if known else None) == "permission"
         assert pending.answer(ended, "agent" if known else None) == "prompt"
         assert pending.answer(ended) is None
+
+
+def test_the_end_of_the_standard_error_of_a_dead_agent_is_shown_behind_a_bridge() -> None:
+    failed = RequestFailed("session/prompt", -32603, "The agent died", {"stderr": "one\ntwo"})
+    shown = "session/prompt failed: The agent died (-32603). The end of its standard error:"
+    assert str(failed) == f"{shown}\n  one\n  two"
+    for nothing in ({"stderr": ""}, {"stderr": 5}, {"stderr": None}):
+        assert "standard error" not in str(RequestFailed("m", 1, "no", nothing))

@@ -147,7 +147,7 @@ class End:
 
     def send(self, line: bytes) -> None:
         """Send a line; it goes out with the others that the same input causes."""
-        if self.batches:
+        if self.batches.open:
             line = self.batches.sent(line)
         self._put(line)
 
@@ -189,7 +189,7 @@ class End:
 
     async def close(self) -> None:
         """End the stream, and what belongs to it."""
-        if self.batches:
+        if self.batches.open:
             closing = RequestError(INTERNAL_ERROR, "The connection is being closed")
             self._put(self.batches.abandon(closing))
         self.flush()

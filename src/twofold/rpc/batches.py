@@ -104,15 +104,14 @@ class Apart:
     def __init__(self, *, strict: bool, limit: int = LIMIT) -> None:
         self._strict = strict
         self._limit = limit
-        self._requests: dict[RequestId | None, Request] = {}
-        """Those without an answer, by the id that they were given."""
+        self.open: dict[RequestId | None, Request] = {}
+        """Requests without an answer, by the id that they were given.
+
+        If there are any, what is sent has to go through `sent`.
+        """
         self._number = 0
         self._rest = bytearray()
         """Of what is sent, a line that is not complete."""
-
-    def __bool__(self) -> bool:
-        """Whether a batch is open: then what is sent has to go through `sent`."""
-        return bool(self._requests)
 
     def gathering(self) -> Gathering:
         """For the answers to a new batch."""
@@ -124,12 +123,12 @@ class Apart:
             return _line(event)
         self._number += 1
         identity = f"{_OURS}{self._number}"
-        self._requests[identity] = event
+        self.open[identity] = event
         return _line(Request(identity, event.method, event.params))
 
     def id_of(self, identity: RequestId) -> RequestId:
         """The id that an open request of a batch was given; any other id as it is."""
-        for ours, request in self._requests.items():
+        for ours, request in self.open.items():
             if request.id == identity and ours is not None:
                 return ours
         return identity
@@ -143,15 +142,15 @@ class Apart:
         lines = bytes(self._rest[:end] or self._rest).splitlines(keepends=True)
         del self._rest[: sum(map(len, lines))]
         passed = b"".join(map(self._gathered, lines))
-        if self._requests:
+        if self.open:
             return passed
         rest, self._rest = self._rest, bytearray()
         return passed + rest
 
     def abandon(self, error: RequestError) -> bytes:
         """The requests that are left will not be answered: they get `error`."""
-        requests, self._requests = self._requests, {}
-        due = [request.batch.abandon(error) for request in requests.values()]
+        due = [request.batch.abandon(error) for request in self.open.values()]
+        self.open.clear()
         return b"".join([bytes(self._rest), *due])
 
     def _gathered(self, line: bytes) -> bytes:
@@ -163,7 +162,7 @@ class Apart:
         return b"".join(map(self._gathered_one, events))
 
     def _request_of(self, event: Message | Malformed) -> Request | None:
-        return self._requests.get(event.id) if isinstance(event, Response | Failure) else None
+        return self.open.get(event.id) if isinstance(event, Response | Failure) else None
 
     def _gathered_one(self, event: Message | Malformed) -> bytes:
         if isinstance(event, Malformed):
@@ -171,7 +170,7 @@ class Apart:
         request = self._request_of(event)
         if request is None or not isinstance(event, Response | Failure):
             return _line(event)
-        self._requests.pop(event.id, None)
+        self.open.pop(event.id, None)
         event.id = request.id
         due: bytes = request.batch.add(request.id, _line(event))
         return due
