@@ -44,6 +44,10 @@ ME = {"name": "c", "version": "1"}
         ({"protocolVersion": 2, "capabilities": {}}, (1, 2), 2),
         ({"protocolVersion": 2}, (1, 2), 2),
         ({"protocolVersion": 3, "info": ME, "novelty": [1]}, (1, 2), 2),
+        # one that shows both speaks what it asks for
+        ({"protocolVersion": 2, "capabilities": {}, "clientCapabilities": {}}, (1, 2), 2),
+        ({"protocolVersion": 2, "info": ME, "clientInfo": ME}, (1, 2), 2),
+        ({"protocolVersion": 1, "capabilities": {}, "clientCapabilities": {}}, (1, 2), 1),
         # what it says of itself is version 1, whatever it asks for
         ({"protocolVersion": 2, "clientInfo": ME}, (1, 2), 1),
         ({"protocolVersion": 2, "clientCapabilities": {"terminal": True}}, (1, 2), 1),

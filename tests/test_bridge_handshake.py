@@ -195,7 +195,15 @@ CLIENTS: dict[str, tuple[int, Json]] = {
     "asks for 0": (1, {"protocolVersion": 0, "clientCapabilities": {}}),
     "asks for 99": (2, {"protocolVersion": 99, "info": INFO}),
     "says nothing": (1, {}),
-    "August, without info": (2, {"protocolVersion": 2}),
+    "without info": (2, {"protocolVersion": 2}),
+    "2, with the fields of both": (
+        2,
+        {"protocolVersion": 2, "info": INFO, "capabilities": {}, "clientCapabilities": {}},
+    ),
+    "1, with the fields of both": (
+        1,
+        {"protocolVersion": 1, "clientInfo": INFO, "capabilities": {}, "clientCapabilities": {}},
+    ),
 }
 
 
@@ -217,6 +225,23 @@ def both(agent: FakeAgent, request: Json) -> None:
 
 def echoes(agent: FakeAgent, request: Json) -> None:
     agent.result(request, {"protocolVersion": version_of(request), **V1})
+
+
+def repeats_the_number(agent: FakeAgent, request: Json) -> None:
+    """As the examples of the official Python SDK do."""
+    agent.result(request, {"protocolVersion": version_of(request)})
+
+
+def has_no_name(agent: FakeAgent, request: Json) -> None:
+    agent.result(request, {"protocolVersion": version_of(request), "info": {}, "capabilities": {}})
+
+
+def names_null(agent: FakeAgent, request: Json) -> None:
+    agent.result(request, {"protocolVersion": version_of(request), "info": None})
+
+
+def shows_both(agent: FakeAgent, request: Json) -> None:
+    agent.result(request, {"protocolVersion": version_of(request), **V1, **V2})
 
 
 def claims_2(agent: FakeAgent, request: Json) -> None:
@@ -279,6 +304,10 @@ AGENTS: dict[str, tuple[Behaviour, int | None]] = {
     "v2": (v2, 2),
     "speaks both": (both, None),
     "echoes any version, speaks 1": (echoes, 1),
+    "repeats the number and says nothing else": (repeats_the_number, 1),
+    "repeats the number without a name": (has_no_name, 1),
+    "repeats the number, named null": (names_null, 1),
+    "shows the fields of both": (shows_both, None),
     "claims 2, speaks 1": (claims_2, 1),
     "says no number": (says_no_number, 1),
     "v2 only": (only_v2, 2),
@@ -307,8 +336,9 @@ def test_any_client_meets_any_agent(client: str, agent: str) -> None:
             assert agreed is not None
             assert (agreed.client, agreed.agent) == (version, speaks or version)
             assert result["protocolVersion"] == version
-            assert ("agentInfo" if version == 1 else "info") in result
-            assert ("agentCapabilities" if version == 1 else "capabilities") in result
+            if version == 2 or speaks == 2:  # version 1 need not say who it is
+                assert ("agentInfo" if version == 1 else "info") in result
+                assert ("agentCapabilities" if version == 1 else "capabilities") in result
             stage.client.deliver(new_session(2))
             answer = await stage.client.answer(2)
             assert answer["result"]["sessionId"] == "s"

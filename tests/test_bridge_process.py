@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.receiver import PATIENCE
+from twofold import connect
 from twofold.cli.bridge import bridge
 from twofold.cli.stderr import KEPT, Stderr
 
@@ -412,3 +413,44 @@ def test_standard_error_may_be_a_file_or_nobody(tmp_path: Path) -> None:
     os.close(unread)
     asyncio.run(write(written))
     os.close(written)
+
+
+# ---- agents of the official Python SDK --------------------------------------------------------
+
+REPEATS_THE_NUMBER = """
+import asyncio
+import acp
+from acp import schema
+
+class Agent:
+    def on_connect(self, conn):
+        self.conn = conn
+
+    async def initialize(self, protocol_version, **_):
+        return schema.InitializeResponse(protocol_version=protocol_version)
+
+    async def new_session(self, cwd, mcp_servers, **_):
+        return schema.NewSessionResponse(session_id=f"{cwd} {mcp_servers}")
+
+    async def prompt(self, session_id, prompt, **_):
+        update = acp.update_agent_message_text(f"you said {prompt[0].text}")
+        await self.conn.session_update(session_id=session_id, update=update)
+        return schema.PromptResponse(stop_reason="end_turn")
+
+asyncio.run(acp.run_agent(Agent()))
+"""
+
+
+def test_an_agent_of_the_python_sdk_that_repeats_the_number_is_spoken_to_in_version_1(
+    python_sdk: Callable[[str], Path],
+) -> None:
+    agent = [str(python_sdk("0.12.1")), "-c", REPEATS_THE_NUMBER]
+    command = [sys.executable, "-m", "twofold", "bridge", "--", *agent]
+
+    async def run() -> None:
+        async with connect(command, version=2) as client:
+            session = await client.new_session("/")
+            assert session.session_id == "/ []"
+            assert (await session.prompt("hi")).text == "you said hi"
+
+    asyncio.run(run())

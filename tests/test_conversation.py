@@ -829,6 +829,11 @@ def test_an_update_shows_the_versions_it_makes_sense_in(update: Json, dialects: 
         ({"protocolVersion": 2, "clientCapabilities": {}}, "1"),
         ({"protocolVersion": 2, "info": {}}, "2"),
         ({"protocolVersion": 1, "capabilities": {}}, "2"),
+        # one that speaks both speaks what it asks for
+        ({"protocolVersion": 2, "capabilities": {}, "clientCapabilities": {}}, "2"),
+        ({"protocolVersion": 3, "info": {}, "clientInfo": {}}, "2"),
+        ({"protocolVersion": 1, "capabilities": {}, "clientCapabilities": {}}, "1"),
+        ({"capabilities": {}, "clientCapabilities": {}}, "1"),
         ({"protocolVersion": 1}, "1"),
         ({"protocolVersion": 2}, None),
         ({}, None),
@@ -846,9 +851,19 @@ def test_an_initialize_request_shows_the_clients_version_by_its_shape(
     [
         ({"protocolVersion": 2, "agentCapabilities": {}}, "1"),
         ({"protocolVersion": 2, "agentInfo": {"name": "a", "version": "1"}}, "1"),
-        ({"protocolVersion": 2, "info": {}}, "2"),
+        ({"protocolVersion": 2, "info": {"name": "a", "version": "1"}}, "2"),
+        ({"protocolVersion": 2, "info": {"name": "a", "version": "1"}, "agentInfo": {}}, "2"),
+        ({"protocolVersion": 1, "info": {"name": "a", "version": "1"}}, "1"),
+        ({"info": {"name": "a", "version": "1"}}, "2"),
+        # every draft of version 2 requires `info`, with both of its fields
+        ({"protocolVersion": 2}, "1"),
+        ({"protocolVersion": 2, "info": None}, "1"),
+        ({"protocolVersion": 2, "info": {}}, "1"),
+        ({"protocolVersion": 2, "info": {"name": "a"}, "capabilities": {}}, "1"),
+        ({"protocolVersion": 2, "capabilities": {"session": {}}}, "1"),
         ({"protocolVersion": 1}, "1"),
         ({"protocolVersion": "2"}, "1"),
+        ({"protocolVersion": True, "info": {"name": "a", "version": "1"}}, "1"),
     ],
 )
 def test_an_agent_speaks_the_version_of_its_shapes_whatever_it_claims(

@@ -198,10 +198,28 @@ async def test_an_answer_without_a_version_is_none(answer: Json) -> None:
     assert "protocolVersion" in str(error)
 
 
+UNNAMED: dict[str, Json] = {
+    "no info": {"protocolVersion": 2, "capabilities": {"session": {}}},
+    "info null": {"protocolVersion": 2, "info": None, "capabilities": {}},
+    "info empty": {"protocolVersion": 2, "info": {}, "capabilities": {}},
+    "info a text": {"protocolVersion": 2, "info": "me", "capabilities": {}},
+    "info without a version": {"protocolVersion": 2, "info": {"name": "me"}},
+}
+
+
+@pytest.mark.parametrize("answer", UNNAMED.values(), ids=list(UNNAMED))
 @simulated
-async def test_an_answer_of_version_2_that_cannot_be_read_is_a_bad_answer() -> None:
-    error = await refused({"protocolVersion": 2, "info": "me", "capabilities": {}})
-    assert isinstance(error, twofold.BadAnswer)
+async def test_an_answer_that_does_not_say_who_answers_is_not_of_version_2(answer: Json) -> None:
+    async with talk(1, {"initialize": answering(answer, V1)}) as (client, agent):
+        assert client.version == 1
+        assert asked_for(agent) == [2, 1]
+
+
+@simulated
+async def test_an_agent_that_shows_both_versions_speaks_the_one_that_it_claims() -> None:
+    async with talk(2, {"initialize": {**V1, **V2}}) as (client, agent):
+        assert client.version == 2
+        assert asked_for(agent) == [2]
 
 
 # ---- versions that are demanded --------------------------------------------------------------

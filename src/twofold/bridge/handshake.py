@@ -18,17 +18,19 @@ from twofold.convert.capabilities import (
     upgrade_agent,
     upgrade_client,
 )
-from twofold.convert.detect import dialect_of_request
+from twofold.convert.detect import dialect_of_initialize, dialect_of_request
 from twofold.convert.losses import Loss, Losses
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.messages import Failure, Request, Response
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Malformed
-from twofold.wire.shared import Implementation
 
 Version: TypeAlias = Literal[1, 2]
 Wanted: TypeAlias = Literal["auto", 1, 2]
 
+# The fields of version 1 in what is read as version 2: they say the same once more.
+_CLIENT_V1 = ("clientInfo", "clientCapabilities")
+_AGENT_V1 = ("agentInfo", "agentCapabilities")
 _SESSIONS = "agentCapabilities.sessionCapabilities"
 
 
@@ -139,7 +141,7 @@ class Handshake:
         if version == self.client:
             return codec.encode(self._params)
         if version == 1:
-            read = codec.read(self._params, v2.InitializeRequest)
+            read = codec.read(_without(self._params, _CLIENT_V1), v2.InitializeRequest)
             lowered = downgrade_client(read, self._losses)
             able = lowered.client_capabilities or v1.ClientCapabilities()
             able.fs, able.terminal = self._offer.fs, self._offer.terminal
@@ -174,9 +176,7 @@ class Handshake:
     def _converted(self, result: Any) -> Any:
         if self.client == 2:
             return upgrade_agent(codec.read(result, v1.InitializeResponse), self._losses)
-        read = codec.read(result, v2.InitializeResponse)
-        if not read.info:
-            read.info = Implementation("unknown", "0")
+        read = codec.read(_without(result, _AGENT_V1), v2.InitializeResponse)
         return downgrade_agent(read, self._losses)
 
 
@@ -190,15 +190,18 @@ def _version_of(params: dict[str, Any]) -> Version:
 
 def _speaks(result: Any) -> Version:
     """What an agent speaks: its words count here, too."""
-    if isinstance(result, dict):
-        if "agentInfo" in result or "agentCapabilities" in result:
-            return 1
-        number = result.get("protocolVersion")
-        if isinstance(number, int):
-            return 2 if number >= 2 else 1
-        if "info" in result or "capabilities" in result:
-            return 2
+    dialect = dialect_of_initialize(result)
+    if dialect == "2":
+        return 2
+    if dialect == "1" and (
+        isinstance(result.get("protocolVersion"), int) or any(each in result for each in _AGENT_V1)
+    ):
+        return 1
     raise Malformed("protocolVersion", "the agent does not say which version it speaks")
+
+
+def _without(message: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in message.items() if name not in fields}
 
 
 def _not(version: Version) -> Version:

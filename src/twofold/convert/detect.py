@@ -63,24 +63,47 @@ def _by_content(update: dict[str, Any]) -> Dialects:
 
 
 def dialect_of_request(params: Any) -> Dialect | None:
-    """What an `initialize` request shows of the client, whatever version it asks for."""
+    """What an `initialize` request shows of the client, whatever version it asks for.
+
+    A client that shows the fields of both versions speaks the one that it asks for.
+    """
     if not isinstance(params, dict):
         return None
-    if "clientInfo" in params or "clientCapabilities" in params:
-        return "1"
-    if "info" in params or "capabilities" in params:
-        return "2"
-    return "1" if params.get("protocolVersion") in (0, 1) else None
+    first = "clientInfo" in params or "clientCapabilities" in params
+    second = "info" in params or "capabilities" in params
+    version = _integer(params.get("protocolVersion"))
+    if first and second and version is not None:
+        return "2" if version >= 2 else "1"
+    if first or second:
+        return "1" if first else "2"
+    return "1" if version in (0, 1) else None
 
 
 def dialect_of_initialize(result: Any) -> Dialect | None:
-    """What the answer to `initialize` shows, whatever version it claims."""
-    if not isinstance(result, dict) or "protocolVersion" not in result:
+    """What the answer to `initialize` shows, whatever version it claims; None for nothing.
+
+    Every draft of version 2 requires `info`, with a name and a version: without it an answer is
+    not of version 2. Agents of version 1 that repeat any number are recognised by that.
+    """
+    if not isinstance(result, dict):
         return None
+    named = _is_implementation(result.get("info"))
+    if "protocolVersion" in result:
+        version = _integer(result["protocolVersion"])  # what is no number is older than version 1
+        return "2" if version is not None and version >= 2 and named else "1"
     if "agentInfo" in result or "agentCapabilities" in result:
         return "1"
-    claimed = result["protocolVersion"]
-    return "2" if isinstance(claimed, int) and claimed >= 2 else "1"
+    return "2" if named else None
+
+
+def _integer(version: Any) -> int | None:
+    return version if isinstance(version, int) and not isinstance(version, bool) else None
+
+
+def _is_implementation(info: Any) -> bool:
+    return isinstance(info, dict) and all(
+        isinstance(info.get(name), str) for name in ("name", "version")
+    )
 
 
 class Detector:

@@ -164,10 +164,7 @@ def _request_v1(offer: Offer) -> v1.InitializeRequest:
 
 
 def _speaks_second(result: Any) -> bool:
-    # One that only repeats the number shows nothing of version 2, where it would have to.
-    return dialect_of_initialize(result) == "2" and bool(
-        {"info", "capabilities"} & result.keys() or _version_of(result) > 2
-    )
+    return dialect_of_initialize(result) == "2"
 
 
 def _version_of(result: Any) -> int:
