@@ -55,23 +55,34 @@ class Clock:
 
     def __init__(self) -> None:
         self.waiting: dict[int, tuple[float, Callable[[], None]]] = {}
+        """When each is due, and what it does."""
+        self.now = 0.0
         self._last = 0
 
     def later(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
         self._last += 1
         number = self._last
-        self.waiting[number] = (seconds, call)
+        self.waiting[number] = (self.now + seconds, call)
 
         def stop() -> None:
             self.waiting.pop(number, None)
 
         return stop
 
+    def elapse(self, seconds: float) -> None:
+        """So much time passes: timers that are due by then run, in their order."""
+        end = self.now + seconds
+        while due := [each for each in self.waiting.items() if each[1][0] <= end]:
+            number, (self.now, call) = min(due, key=lambda each: each[1][0])
+            del self.waiting[number]
+            call()
+        self.now = end
+
     def run(self) -> None:
         """Time passes: every timer that was set runs."""
-        waiting, self.waiting = self.waiting, {}
-        for _, call in waiting.values():
-            call()
+        for number in list(self.waiting):
+            if number in self.waiting:  # another one may have stopped it
+                self.waiting.pop(number)[1]()
 
 
 class Player:

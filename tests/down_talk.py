@@ -124,10 +124,13 @@ class Talk:
 
     def fire(self) -> list[float]:
         """Let every timer fire that runs now; for how long they were set."""
-        timers, self.timers = self.timers, []
-        for timer in timers:
-            timer.call()
-        return [timer.seconds for timer in timers]
+        fired = []
+        for timer in list(self.timers):
+            if timer in self.timers:  # another one may have stopped it
+                self.timers.remove(timer)
+                timer.call()
+                fired.append(timer.seconds)
+        return fired
 
     # ---- what the client says
 

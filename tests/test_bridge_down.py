@@ -111,6 +111,7 @@ def test_a_request_of_the_client_is_asked_and_answered_in_the_words_of_each_side
     assert there["method"] == at_agent
     assert there["params"] == params_there
     talk.answer(there, result)
+    talk.fire()
     assert talk.result(asked) == result_here
     assert not talk.down.agent.asked
     assert not talk.problems
@@ -215,7 +216,7 @@ def test_a_load_shows_everything_again() -> None:
     loading = talk.ask("session/load", {"sessionId": S, "cwd": "/w", "mcpServers": []})
     before = len(talk.updates())
     assert talk.updates()[-1]["content"][0]["content"]["text"] == "out"  # it was not lost
-    talk.update(call(title="Read"), whole("A"), said("B", "u1", "user_message"))
+    talk.update(call(title="Read"), whole("A"), said("B", "u1", "user_message"), SNAPSHOT)
     talk.answer(talk.asked("session/resume"), {})
     again = talk.updates()[before:]
     tags = [each["sessionUpdate"] for each in again]
@@ -226,12 +227,47 @@ def test_a_load_shows_everything_again() -> None:
 def test_everything_that_was_replayed_is_told_before_the_result() -> None:
     talk = Talk()
     loading = talk.ask("session/load", {"sessionId": S, "cwd": "/w", "mcpServers": []})
-    talk.update(shell(), printed("out"), whole(message_id="a"))
+    talk.update(shell(), printed("out"), whole(message_id="a"), SNAPSHOT)
     talk.answer(talk.asked("session/resume"), {})
     *_, output, last = talk.client.heard
     assert shown_text(output["params"]["update"]) == "out"
     assert last["id"] == loading
     assert "version 1 has no empty messages" in talk.reasons
+    assert not talk.timers
+
+
+def test_a_replay_that_goes_on_after_the_answer_is_told_before_the_clients_answer() -> None:
+    talk = Talk()
+    loading = talk.ask("session/load", {"sessionId": S, "cwd": "/w", "mcpServers": []})
+    talk.update(said("A"))
+    talk.answer(talk.asked("session/resume"), {})
+    assert talk.answers(loading) == []
+    talk.update(said("B"), shell(), printed("out"))
+    assert talk.answers(loading) == []
+    talk.fire()
+    assert talk.result(loading) == {}
+    assert talk.client.heard[-1]["id"] == loading
+    assert talk.text("agent_message_chunk") == "AB"
+    assert not talk.timers
+
+
+@pytest.mark.parametrize("event", ["prompt", "death", "close", "load"])
+def test_nobody_waits_for_a_silence_that_something_else_ends(event: str) -> None:
+    talk = Talk()
+    load = {"sessionId": S, "cwd": "/w", "mcpServers": []}
+    loading = talk.ask("session/load", load)
+    talk.answer(talk.asked("session/resume"), {})
+    if event == "prompt":
+        talk.prompt()
+    elif event == "death":
+        talk.die()
+    elif event == "close":
+        talk.ask("session/close", {"sessionId": S})
+        talk.answer(talk.asked("session/close"), {})
+    else:
+        talk.ask("session/load", load)
+    assert talk.result(loading) == {}
+    talk.leave()
     assert not talk.timers
 
 

@@ -37,6 +37,7 @@ from tests.strategies import (
 from tests.test_convert_laws import sayable_streams, shown
 from twofold.bridge import Bridge, LossLog
 from twofold.bridge.end import End
+from twofold.bridge.lifting import Lifting
 from twofold.bridge.lowering import Lowering
 from twofold.bridge.up import Up
 from twofold.convert.losses import Losses, NotConvertible
@@ -307,7 +308,7 @@ class Left:
 def reported_by_v1(script: list[Turn]) -> tuple[Session, int]:
     """The session as an agent of version 1 tells it, in the words of version 2; the losses."""
     session, losses, refused = Session("s"), Losses(), 0
-    up = Upgrader(losses)
+    up = Lifting(losses)
     for number, turn in enumerate(script):
         for each in up.prompt([TextContent(prompt_of(number)[0]["text"])]):
             session.apply(each)
@@ -552,8 +553,9 @@ async def greet(agent: Raw, version: Version) -> None:
 
 def alike(session: Session) -> Any:
     """A session without the names that each side gives, and without the draft it was read as."""
-    for number, message in enumerate(session.messages["user"].values()):
-        message.message_id = f"user-{number}"
+    for role, messages in session.messages.items():
+        for number, message in enumerate(messages.values()):
+            message.message_id = f"{role}-{number}"
     session.draft = twofold.Draft.JUNE
     return shown(session)
 

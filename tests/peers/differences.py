@@ -60,7 +60,10 @@ ERROR_OF_PROMPT = (
     "`error`: a version 1 agent fails the prompt itself. It had shown no sign of life before, so"
     " the client gets the error as the answer to its prompt, not as an idle state."
 )
-CHUNKS = "`replay`: a version 1 agent replays chunks, not whole messages."
+CHUNKS = (
+    "`replay`: a version 1 agent replays chunks, not whole messages; each message is announced"
+    " with no content before its first chunk."
+)
 
 TEXT_INSTEAD = {
     "t2a": call("edit", "completed", "diff"),

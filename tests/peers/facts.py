@@ -98,7 +98,8 @@ def replayed(client: Version, agent: Version, *, everything: bool = False) -> li
 
     An agent that keeps `everything` also tells thoughts, plans and settings, and tells a message
     of version 1 in the pieces it came in. Whole messages, terminals and the status cancelled are
-    there only between two of version 2.
+    there only between two of version 2; a client of version 2 is told of each message before its
+    first piece.
     """
     both = client == agent == 2
     tool = "tool_call" if client == 1 else "tool_call_update"
@@ -107,7 +108,8 @@ def replayed(client: Version, agent: Version, *, everything: bool = False) -> li
         if both:
             return [told(role, "".join(pieces))]
         chunks = pieces if everything else ("".join(pieces),)
-        return [told(f"{role}_chunk", text) for text in chunks]
+        announced = [told(role, "")] if client == 2 else []
+        return [*announced, *(told(f"{role}_chunk", text) for text in chunks)]
 
     thoughts = said("agent_thought", "let me ", "think")
     terminal = [told("terminal_update")] if both else []

@@ -12,7 +12,15 @@ from msgspec.structs import replace
 
 from twofold.bridge.down_session import DownSession
 from twofold.bridge.down_turns import DownTurns
-from twofold.bridge.translation import Notifications, Outcome, Requests, read_result
+from twofold.bridge.translation import (
+    QUIET,
+    REPLAY,
+    Notifications,
+    Outcome,
+    Requests,
+    Silence,
+    read_result,
+)
 from twofold.convert.carry import carried
 from twofold.convert.losses import NotConvertible
 from twofold.convert.options import modes_of
@@ -73,13 +81,15 @@ class Down(DownTurns):
         name, params = self._lifted(request)
         known = params.session_id in self.sessions
         session = self.session(params.session_id)
+        self._settle_now(session)
         self.finish(session)
+        session.complete = False
         # a replay tells everything again, to someone who forgets what it has seen
         before, session.lowering = session.lowering, self.lowering()
         own, session.own = session.own, {}
 
         def refused() -> None:
-            session.lowering, session.own = before, own
+            session.lowering, session.own, session.complete = before, own, True
             if not known:
                 self.sessions.pop(params.session_id, None)
 
@@ -102,10 +112,19 @@ class Down(DownTurns):
                 return
             result = read_result(answer, v2.METHODS[name].result)
             session = session_of(result)
-            self.finish(session)
-            self.respond(self.client, request.id, self._setup(session, name, result))
-            if result.available_commands:
-                self._tell(session, v2.AvailableCommandsUpdate(result.available_commands))
+            lowered = self._setup(session, name, result)
+
+            def finished() -> None:
+                session.settling, session.complete = None, True
+                self.finish(session)
+                self.respond(self.client, request.id, lowered)
+                if result.available_commands:
+                    self._tell(session, v2.AvailableCommandsUpdate(result.available_commands))
+
+            if session.complete:
+                finished()
+            else:  # v1: nothing of a replay follows the answer
+                session.settling = Silence(self.later, finished, quiet=QUIET, longest=REPLAY)
 
         self.agent.ask(name, codec.encode(params), request.id, then)
 

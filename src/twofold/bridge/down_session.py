@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import UNSET, Struct, field
 
 from twofold.bridge.lowering import Lowering
-from twofold.bridge.translation import Timer
+from twofold.bridge.translation import Silence, Timer
 from twofold.convert.options import MODE
 from twofold.convert.turn import OpenTurn
 from twofold.rpc.messages import RequestId
@@ -84,6 +84,10 @@ class DownSession(Struct, eq=False):
     spoke: bool = False
     """The agent has said something since the last prompt was sent."""
     gathering: Timer | None = None
+    complete: bool = True
+    """The state came, with which a replay ends."""
+    settling: Silence | None = None
+    """The agent has resumed the session, and the rest of its replay is waited for."""
 
 
 class Question(Struct, eq=False):

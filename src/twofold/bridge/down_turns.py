@@ -44,6 +44,7 @@ class DownTurns(DownUpdates):
         params = codec.decode(request.params or b"{}", v1.PromptRequest)
         _, lifted = upgrade_params(request.method, params, self.losses)
         session = self.session(params.session_id)
+        self._settle_now(session)
         busy = session.state.state != "idle"
         turn = DownTurn(busy, identity=request.id, prompt=lifted.prompt, before=session.state)
         turn.echo.expect(lifted.prompt)
@@ -98,6 +99,7 @@ class DownTurns(DownUpdates):
 
     def _state(self, session: DownSession, update: v2.StateUpdate) -> bool:
         session.state = update
+        session.complete = True
         if not session.turns and update.state != "idle":
             reason = "version 1 has no session state but the result of a prompt"
             self.log.tell("session/update", "update.state", reason)
@@ -202,6 +204,7 @@ class DownTurns(DownUpdates):
 
     def forget(self, session: DownSession) -> None:
         """The session is over, and so is all that waits in it."""
+        self._settle_now(session)
         self.dismiss(session)
         for turn in list(session.turns):
             self._end(session, turn, _CANCELLED)
@@ -292,6 +295,7 @@ class DownTurns(DownUpdates):
         for identity in list(self.client.asked):
             self.take_back(self.client, identity)
         for session in self.sessions.values():
+            self._settle_now(session)
             self.finish(session)
             for turn in list(session.turns):
                 self._done(session, turn)
@@ -312,6 +316,8 @@ class DownTurns(DownUpdates):
         for session in self.sessions.values():
             if session.gathering is not None:
                 session.gathering()
+            if session.settling is not None:
+                session.settling.stop()
             for turn in session.turns:
                 if turn.settling is not None:
                     turn.settling()

@@ -110,6 +110,8 @@ class DownUpdates(Translation):
             except Malformed as error:
                 self.not_passed_on("session/update", self.agent, error)
                 return
+        if session.settling is not None:
+            session.settling.broken()
         special = self.special.get(type(note.update))
         try:
             if special is None or not special(self, session, note.update):
@@ -157,6 +159,11 @@ class DownUpdates(Translation):
         self.closed[session.session_id] = None
         if len(self.closed) > CLOSED:
             del self.closed[next(iter(self.closed))]
+
+    def _settle_now(self, session: DownSession) -> None:
+        """Wait no longer for the rest of a replay."""
+        if session.settling is not None:
+            session.settling.end()
 
     def know_options(self, session: DownSession, options: list[v2.SessionConfigOption]) -> None:
         """What there is to set, and which of it is the mode."""

@@ -39,8 +39,40 @@ PENDING = 16 * 1024
 """How many requests may wait for an answer of one side; more are refused."""
 SESSIONS = 10_000
 """How many sessions are known at once."""
+QUIET = 0.2
+"""How many seconds of silence after its answer show that an agent has replayed all of a session."""
+REPLAY = 5.0
+"""How many seconds an agent that has answered may go on replaying before its client is answered."""
 WITHDRAWN = 1000
 """Of how many requests that were taken back it is known that an answer may still come."""
+
+
+class Silence:
+    """Calls `then` when nothing has come for `quiet` seconds, or after `longest` in any case."""
+
+    def __init__(
+        self, later: Later, then: Callable[[], None], *, quiet: float, longest: float
+    ) -> None:
+        self._later = later
+        self._then = then
+        self._seconds = quiet
+        self._quiet = later(quiet, self.end)
+        self._longest = later(longest, self.end)
+
+    def broken(self) -> None:
+        """Something came: the silence begins anew."""
+        self._quiet()
+        self._quiet = self._later(self._seconds, self.end)
+
+    def end(self) -> None:
+        """Wait no longer."""
+        self.stop()
+        self._then()
+
+    def stop(self) -> None:
+        """Never call `then`."""
+        self._quiet()
+        self._longest()
 
 
 class Asked(Struct, eq=False):

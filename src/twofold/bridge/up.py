@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 
 from twofold.bridge.end import End
+from twofold.bridge.lifting import Lifting
 from twofold.bridge.losses import LossLog
-from twofold.bridge.translation import Later, Notifications, Outcome, Requests, read_result
+from twofold.bridge.translation import (
+    QUIET,
+    REPLAY,
+    Later,
+    Notifications,
+    Outcome,
+    Requests,
+    Silence,
+    read_result,
+)
 from twofold.bridge.up_questions import UpQuestions
 from twofold.bridge.up_session import UpSession
 from twofold.convert.carry import carried, recast
@@ -25,6 +35,8 @@ from twofold.wire.base import UNSET
 
 if TYPE_CHECKING:
     from twofold.bridge.offers import Offers
+
+_NO_LOAD = "it has no session/load"
 
 
 class Up(UpQuestions):
@@ -108,40 +120,70 @@ class Up(UpQuestions):
         self._ask(request, name, params, made)
 
     def _resume(self, request: Request) -> None:
-        name, params, unwanted = self._resuming(request)
+        name, params = self._lowered(request)
+        session = self.sessions.get(params.session_id)
+        if session is not None and session.settling is not None:
+            session.settling.end()
+        known = session is not None and bool(session.roots)
+        if name == "session/load" and not self._load:
+            raise RequestError(METHOD_NOT_FOUND, f"The agent cannot replay sessions: {_NO_LOAD}")
+        if name == "session/resume" and not (self._able.resume or self._load):
+            if session is None or not known or session.muted == "closed":
+                reason = f"{_NO_LOAD} and no session/resume, and the session is not open here"
+                raise RequestError(METHOD_NOT_FOUND, f"The agent cannot resume sessions: {reason}")
+            self._rejoin(request, session, params)
+        else:
+            self._set_up(request, name, params, known)
+
+    def _rejoin(self, request: Request, session: UpSession, params: Any) -> None:
+        """Go on with a session that is open here: the agent has no part in that."""
+        if _roots(params) != session.roots or params.mcp_servers:
+            reason = "the agent cannot set up an open session anew: it goes on as it was"
+            self.losses.report("cwd" if _roots(params) != session.roots else "mcpServers", reason)
+        self.tell(session, _state(session))
+        options = session.upgrader.config_options
+        result = v2.ResumeSessionResponse(config_options=options or UNSET)
+        self.respond(self.client, request.id, result)
+
+    def _set_up(self, request: Request, name: str, params: Any, known: bool) -> None:
+        """Have the agent load or resume a session; one that cannot resume loads it unseen."""
+        unwanted = name == "session/resume" and not self._able.resume
+        if unwanted:
+            name, servers = "session/load", params.mcp_servers or []
+            params = recast(params, v1.LoadSessionRequest, self.losses, mcp_servers=servers)
         session = self.session(params.session_id)
-        before, session.roots = session.upgrader, _roots(params)
-        session.muted, session.replayed = "replay" if unwanted else "", False
-        if name == "session/load" and not unwanted:
-            session.upgrader = before.replayed()
+        before, roots = session.upgrader, session.roots
+        session.roots = _roots(params)
+        session.muted = "replay" if unwanted else ""
+        if not known:
+            own = self._own_terminals
+            session.upgrader = Lifting.resumed(self.log.losses, own_terminals=own)
+        if name == "session/load":
+            session.upgrader = session.upgrader.replayed()
 
         def answered(answer: Outcome) -> None:
             if isinstance(answer, Failure):
-                session.muted, session.upgrader = "", before
-            elif session.muted == "replay":
-                session.muted = "" if session.replayed else "late replay"
+                session.muted, session.upgrader, session.roots = "", before, roots
+                self.give_back(self.client, request.id, answer)
+                return
+            read = read_result(answer, v1.METHODS[name].result)
+            session.upgrader.setup(read, Losses())
+            result = upgrade_result(name, read, self.losses)
+            if name == "session/load":  # some go on to replay
+                session.settling = Silence(
+                    self.later, lambda: finished(result), quiet=QUIET, longest=REPLAY
+                )
+            else:
+                finished(result)
 
-        def resumed(result: v1.SessionSetup) -> v1.SessionSetup:
-            session.upgrader.setup(result, Losses())
+        def finished(result: Any) -> None:
+            session.settling = None
+            if session.muted == "replay":
+                session.muted = "late replay"
             self.tell(session, _state(session))
-            return result
+            self.respond(self.client, request.id, result)
 
-        self._ask(request, name, params, resumed, answered)
-
-    def _resuming(self, request: Request) -> tuple[str, Any, bool]:
-        """What to ask the agent, and whether it will replay what was not asked for."""
-        name, params = self._lowered(request)
-        if name == "session/load":
-            if not self._load:
-                raise RequestError(METHOD_NOT_FOUND, "The agent cannot load sessions")
-            return name, params, False
-        if self._able.resume:
-            return name, params, False
-        if not self._load:
-            raise RequestError(METHOD_NOT_FOUND, "The agent cannot resume sessions")
-        servers = params.mcp_servers or []
-        load = recast(params, v1.LoadSessionRequest, self.losses, mcp_servers=servers)
-        return "session/load", load, True
+        self.agent.ask(name, codec.encode(params), request.id, answered)
 
     # ---- sessions are listed, and end
 

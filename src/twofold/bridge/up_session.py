@@ -5,8 +5,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from twofold.bridge.translation import Timer
-from twofold.convert.upgrader import Upgrader
+from twofold.bridge.lifting import Lifting
+from twofold.bridge.translation import Silence, Timer
 from twofold.rpc.messages import RequestId
 from twofold.wire import v1
 from twofold.wire.content import ContentBlock
@@ -15,8 +15,8 @@ from twofold.wire.shared import SessionInfoUpdate, UsageUpdate
 Muted: TypeAlias = Literal["", "replay", "late replay", "closed"]
 """Why updates are kept from the client: it did not ask for a replay, or is done with the session.
 
-Some agents replay only after they have answered; whose replay did not come before may still do so,
-until the next prompt.
+Some agents replay after they have answered, some the first half before and the second half after
+it: until the next prompt, what they say is the past.
 """
 
 # What is said of a session as it is now, and not of its past
@@ -67,7 +67,7 @@ class UpSession(Struct, eq=False):
     session_id: str
     head: bytes
     """How every line that tells an update of it begins."""
-    upgrader: Upgrader
+    upgrader: Lifting
     roots: list[str] = field(default_factory=list)
     """The directories that it may touch; the first is where it works."""
     turn: Turn | None = None
@@ -75,8 +75,8 @@ class UpSession(Struct, eq=False):
     asking: dict[RequestId, Question] = field(default_factory=dict)
     """Questions of the agent that the user has not answered yet, by their ids at the client."""
     muted: Muted = ""
-    replayed: bool = False
-    """Some of a replay came."""
+    settling: Silence | None = None
+    """The agent has loaded the session, and the rest of its replay is waited for."""
 
     def asked_in(self, turn: Turn) -> list[RequestId]:
         """The open questions that came up in `turn`."""
@@ -84,11 +84,7 @@ class UpSession(Struct, eq=False):
 
     def keeps(self, update: v1.SessionUpdate) -> bool:
         """Whether a session that is muted keeps `update` from the client."""
-        if self.muted == "closed":
-            return True
-        past = not isinstance(update, _NEWS)
-        self.replayed = self.replayed or past
-        return past
+        return self.muted == "closed" or not isinstance(update, _NEWS)
 
     def in_use(self) -> None:
         """The client wants something of it again."""

@@ -9,6 +9,7 @@ asked, on both sides. What a session is doing is for the bridge to say, and nobo
 from typing import Any
 
 from twofold.bridge.end import End
+from twofold.bridge.lifting import Lifting
 from twofold.bridge.losses import LossLog
 from twofold.bridge.translation import (
     Later,
@@ -22,7 +23,6 @@ from twofold.bridge.up_session import Prompt, Turn, UpSession
 from twofold.convert.carry import carried
 from twofold.convert.losses import Losses, NotConvertible
 from twofold.convert.setup import downgrade_params
-from twofold.convert.upgrader import Upgrader
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Failure, Notification, Request, RequestId
@@ -64,7 +64,7 @@ class UpTurns(Translation):
         session = self.sessions.get(session_id)
         if session is None:
             self.check_sessions(len(self.sessions))
-            upgrader = Upgrader(self.log.losses, own_terminals=self._own_terminals)
+            upgrader = Lifting(self.log.losses, own_terminals=self._own_terminals)
             session = UpSession(session_id, codec.update_head(codec.encode(session_id)), upgrader)
             self.sessions[session_id] = session
         return session
@@ -99,9 +99,13 @@ class UpTurns(Translation):
     def update(self, note: v1.SessionNotification) -> None:
         """Tell the client what the agent told."""
         session = self.sessions.get(note.session_id) or self.session(note.session_id)
+        if session.settling is not None:
+            session.settling.broken()
         if session.muted and session.keeps(note.update):
             if session.muted == "closed":
                 self.log.tell("session/update", "", "the session was closed")
+            else:
+                session.upgrader.pass_over(note.update)
             return
         turn = session.turn
         if turn is not None and not turn.acknowledged:
@@ -145,6 +149,8 @@ class UpTurns(Translation):
             session.waiting.append(prompt)
 
     def _begin(self, session: UpSession, prompt: Prompt) -> None:
+        if session.settling is not None:
+            session.settling.end()
         if session.muted == "late replay":
             session.muted = ""
         session.upgrader.prompt(prompt.params.prompt)
@@ -177,6 +183,7 @@ class UpTurns(Translation):
             turn.timer()
         idle = self._idle(session, turn, answer)
         if isinstance(answer, Failure) and not (turn.acknowledged or turn.cancelled):
+            session.upgrader.refused()
             self.give_back(self.client, turn.prompt.identity, answer)
         elif not turn.over:
             self.acknowledge(session, turn)
@@ -251,6 +258,8 @@ class UpTurns(Translation):
 
     def closed(self, session: UpSession) -> None:
         """The client is done with a session, whatever the agent still does in it."""
+        if session.settling is not None:
+            session.settling.end()
         turn = session.turn
         if turn is not None and not turn.over:
             self.acknowledge(session, turn)
@@ -271,6 +280,8 @@ class UpTurns(Translation):
         """Prompts that wait fail, too."""
         for session in self.sessions.values():
             session.asking.clear()  # they are taken back, and there is nobody to answer
+            if session.settling is not None:
+                session.settling.end()  # it was loaded
             while session.waiting:
                 self.fail(self.client, session.waiting.popleft().identity, error)
         super().agent_died(error)
@@ -286,3 +297,5 @@ class UpTurns(Translation):
         for session in self.sessions.values():
             if session.turn is not None and session.turn.timer is not None:
                 session.turn.timer()
+            if session.settling is not None:
+                session.settling.stop()
