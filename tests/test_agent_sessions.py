@@ -157,13 +157,13 @@ def test_a_replay_of_version_1_is_updates_and_result() -> None:
                 *3 * ["tool_call completed"],
                 "tool_call failed",
                 *2 * ["agent_message_chunk"],
-                "tool_call_update",  # what the terminal printed
                 "plan",
                 "available_commands_update",
                 "config_option_update",
                 "current_mode_update",
                 "session_info_update",
                 "usage_update",
+                "tool_call_update",  # what the terminal printed
                 "result",
             ]
             assert result["modes"]["currentModeId"] == "ask"

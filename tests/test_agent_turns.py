@@ -482,8 +482,8 @@ def test_a_cancel_stops_the_handler_and_what_it_says_last_is_heard(version: Vers
                 client.story()
                 == {
                     1: [
-                        "tool_call_update",
                         "agent_message_chunk",
+                        "tool_call_update",  # content is gathered until the call ends
                         "tool_call_update failed",  # its word for it
                         "result cancelled",
                     ],

@@ -971,6 +971,114 @@ def test_what_was_gathered_goes_out_before_an_end(end: str) -> None:
     assert not talk.timers
 
 
+# ---- pieces of a tool call's content ---------------------------------------------------------
+
+
+def piece(words: str, call_id: str = "c") -> Json:
+    tag = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": call_id}
+    return {**tag, "content": {"type": "content", "content": text(words)}}
+
+
+def test_pieces_of_content_are_gathered_for_a_moment() -> None:
+    talk = Talk()
+    talk.update(call(title="Search"), *[piece(str(number)) for number in range(10)])
+    assert len(talk.updates()) == 1
+    assert talk.fire() == [GATHER]
+    assert shown_text(talk.updates()[-1]) == "0123456789"
+    talk.update(piece("!"))
+    talk.fire()
+    assert shown_text(talk.updates()[-1]) == "0123456789!"
+    assert len(talk.updates()) == 3
+    assert not talk.timers
+
+
+def test_a_call_that_begins_with_a_piece_is_shown_at_once() -> None:
+    talk = Talk()
+    talk.update(piece("first"), piece("second"))
+    (shown,) = talk.updates()
+    assert (shown["sessionUpdate"], shown_text(shown)) == ("tool_call", "first")
+    talk.fire()
+    assert shown_text(talk.updates()[-1]) == "firstsecond"
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
+def test_all_content_is_there_before_a_call_ends(status: str) -> None:
+    talk = Talk()
+    talk.update(call(title="Search"), piece("a"), piece("b"), call(status=status))
+    _, content, ended = talk.updates()
+    assert shown_text(content) == "ab"
+    assert "content" not in ended
+    talk.fire()
+    assert len(talk.updates()) == 3
+
+
+def test_pieces_that_were_replaced_meanwhile_are_not_sent() -> None:
+    talk = Talk()
+    content = [{"type": "content", "content": text("instead")}]
+    talk.update(call(title="Search"), piece("a"), call(content=content), piece("!"))
+    assert [shown_text(each) for each in talk.updates()[1:]] == ["instead"]
+    talk.fire()
+    assert shown_text(talk.updates()[-1]) == "instead!"
+
+
+def test_a_refused_update_does_not_lose_what_was_gathered() -> None:
+    talk = Talk(strict=True)
+    talk.update(call(title="Search", status="in_progress"), piece("a"))
+    talk.update(call(status="cancelled"))  # which version 1 cannot say
+    assert talk.log.refused == 1
+    talk.fire()
+    assert shown_text(talk.updates()[-1]) == "a"
+
+
+@pytest.mark.parametrize("end", ["idle", "refusal", "death", "permission", "load"])
+def test_pieces_of_content_go_out_before_an_end(end: str) -> None:
+    talk = Talk()
+    prompt = talk.prompt()
+    talk.update(RUNNING, call(title="Search"), piece("a"), piece("b"))
+    if end == "idle":
+        talk.answer(talk.asked("session/prompt"), {"messageId": "u1"})
+        talk.update(IDLE)
+    elif end == "refusal":
+        talk.refuse(talk.asked("session/prompt"), -32603)
+    elif end == "death":
+        talk.die()
+    elif end == "permission":
+        talk.ask_permission()
+    else:
+        talk.ask("session/load", {"sessionId": S, "cwd": "/w", "mcpServers": []})
+    content = [each for each in talk.updates() if each.get("content")]
+    assert shown_text(content[-1]) == "ab"
+    if end in ("idle", "refusal", "death"):
+        assert talk.client.heard[-1]["id"] == prompt
+    assert not talk.timers
+
+
+BETWEEN: dict[str, list[Json]] = {
+    "nothing": [],
+    "words of a message": [said("x")],
+    "another call": [piece("y", "d")],
+    "what it does": [call(status="in_progress", rawOutput={"n": 1})],
+    "its title": [call(title="Searching")],
+    "usage": [{"sessionUpdate": "usage_update", "used": 1, "size": 2}],
+}
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+def test_the_cost_of_a_piece_does_not_grow_with_the_content(between: str) -> None:
+    def written(pieces: int) -> int:
+        talk = Talk()
+        talk.update(call(title="Search"), call("d", title="Other"))
+        for number in range(pieces):
+            talk.update(piece(f"piece {number:05}"), *BETWEEN[between])
+        talk.fire()
+        shown = [each for each in talk.updates() if each.get("toolCallId") == "c"][-1]
+        assert len(shown["content"]) == pieces
+        return sum(map(len, talk.client.lines))
+
+    # within one moment: twice as much for twice as many
+    assert written(2_000) < 2.2 * written(1_000)
+
+
 def test_a_terminal_that_a_tool_call_shows_later_is_no_loss() -> None:
     talk = Talk()
     prompt = talk.begin()

@@ -107,7 +107,10 @@ def test_tool_calls_of_the_showcase_are_told_in_turns(version: Version) -> None:
     ]
     read, search = list(dict.fromkeys(ids))[:2]
     both = [call for call in ids if call in {read, search}]
-    assert both[:5] == [read, search, search, read, search]
+    if version == 2:
+        assert both[:5] == [read, search, search, read, search]
+    else:  # the pieces of what a call found are sent together
+        assert both[:3] == [read, search, read]
 
 
 @BOTH

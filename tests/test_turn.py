@@ -1,6 +1,7 @@
 """Everything an agent can say, as clients of either version see it and as the schemas want it."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -467,6 +468,37 @@ def test_a_flood_of_terminal_output_is_gathered_for_version_1() -> None:
             await client.heard("result end_turn")
 
     run(main())
+
+
+def test_a_flood_of_content_is_gathered_for_version_1() -> None:
+    def written(pieces: int) -> int:
+        lines: list[Any] = []
+
+        async def main() -> None:
+            agent, _ = an_agent()
+            frozen = asyncio.Event()
+
+            @agent.prompt
+            async def answer(turn: twofold.Turn) -> None:
+                turn.session._gathering = asyncio.get_running_loop().call_later(3600, frozen.set)
+                async with turn.tool_call("Search") as call:
+                    for number in range(pieces):
+                        await call.append(f"piece {number:05}")
+                        await turn.say("x")
+
+            async with talking(agent, 1) as client:
+                await client.new_session()
+                client.prompt()
+                await client.heard("result end_turn")
+                lines.extend(client.updates())
+            shown = [each for each in lines if each.get("content") and "toolCallId" in each]
+            assert len(shown[-1]["content"]) == pieces
+            assert lines.index(shown[-1]) < len(lines) - 1, "it is sent before the call ends"
+
+        run(main())
+        return len(json.dumps(lines))
+
+    assert written(1_000) < 2.2 * written(500)
 
 
 # ---- plans and what belongs to the session ---------------------------------------------------

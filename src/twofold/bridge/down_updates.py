@@ -1,8 +1,8 @@
 """The updates of a version 2 agent, as a client of version 1 sees them.
 
-Every update is lowered as it comes and goes out at once, but for terminal output, which is
-gathered for a moment because the whole text is told each time. What version 1 does not know never
-reaches it: it is left out and reported.
+Every update is lowered as it comes and goes out at once, but for terminal output and pieces of a
+tool call's content: they are gathered for a moment, because all of it is sent each time. What
+version 1 does not know never reaches it: it is left out and reported.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ from twofold.wire import codec, v1, v2
 from twofold.wire.base import Malformed
 
 GATHER = 0.1
-"""For how many seconds terminal output is gathered."""
+"""For how many seconds terminal output and pieces of content are gathered."""
 CLOSED = 256
 """Of how many sessions that were closed nothing more is told."""
 
@@ -139,7 +139,7 @@ class DownUpdates(Translation):
             session.gathering = self.later(GATHER, lambda: self.flush(session))
 
     def flush(self, session: DownSession) -> None:
-        """Tell what terminals printed meanwhile."""
+        """Send what was gathered meanwhile."""
         if session.gathering is not None:
             session.gathering()
             session.gathering = None

@@ -3,8 +3,8 @@
 The downgrader of `convert` judges each update by itself; here the next ones may still come. An
 empty message waits for its content and a terminal for the tool call that shows it, and both are
 lost only if they wait in vain (`unsaid`). A message that was cleared, which version 1 cannot do,
-goes on as a correction. What terminals print is gathered until `flush`, but goes out before
-anything else of the same tool call. Nothing here waits.
+goes on as a correction. What terminals print, and pieces of content, are gathered until `flush`.
+Nothing here waits.
 """
 
 from typing import TypeAlias
@@ -46,9 +46,7 @@ class Lowering(Downgrader):
         """The updates of version 1 that say what `update` says, as far as it can be said."""
         if isinstance(update, v2.ContentChunk):  # first, for there are thousands of them
             return self._continued(update) if self._empty else [self._chunk(update)]
-        if self.gathered and isinstance(update, v2.ToolCallUpdate | v2.ToolCallContentChunk):
-            return [*self._flush_call(update.tool_call_id), *self._update(update)]
-        return self._update(update)
+        return super().update(update)
 
     def unsaid(self) -> list[Loss]:
         """What waited to be shown and was not; from now on it waits no longer."""
@@ -130,12 +128,6 @@ class Lowering(Downgrader):
                 reason = "version 1 needs a title: it is that of the request"
                 self.losses.report("subject.toolCall.title", reason)
         return super().permission(request)
-
-    def _flush_call(self, call_id: str) -> list[v1.SessionUpdate]:
-        if call_id not in self.gathered:
-            return []
-        del self.gathered[call_id]
-        return [v1.ToolCallUpdate(call_id, content=self._contents(self._calls[call_id]))]
 
     def _terminal(
         self, update: v2.TerminalUpdate | v2.TerminalOutputChunk

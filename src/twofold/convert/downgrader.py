@@ -5,6 +5,7 @@ printed. Pure: updates in, updates out, losses reported.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
@@ -22,7 +23,7 @@ from twofold.convert.downgrade import (
     report_clear,
     representable_content,
 )
-from twofold.convert.losses import Losses, NotConvertible
+from twofold.convert.losses import Losses
 from twofold.convert.permission import Shown, asked_about, downgrade_permission
 from twofold.convert.sent import Sent, is_plain
 from twofold.convert.upgrade import PLAN_ID
@@ -101,8 +102,8 @@ class Downgrader:
 
     `notices`, `compactions`: whether the client advertised that it understands them.
     `terminal_limit`: how much of a terminal's text is shown, counted from its end.
-    `gather`: what terminals print is not told at once but by `flush`, for each time the whole text
-    is told; so is it whenever anything else is told.
+    `gather`: what terminals print, and pieces of content, are not sent at once but by `flush`, for
+    each time the whole content of the tool call is sent. Before a call ends they are sent, too.
     """
 
     def __init__(
@@ -125,29 +126,36 @@ class Downgrader:
         self._referring: dict[str, set[str]] = {}  # terminal → tool calls
         self._gather = gather
         self.gathered: dict[str, None] = {}
-        """The tool calls whose terminals printed something that was not told yet."""
+        """The tool calls that have content, or output of terminals, that was not sent yet."""
         self._plan = PLAN_ID  # the one that is shown
         self._made = 0
 
     def update(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
         """The updates of version 1 that say what `update` says, as far as it can be said."""
-        if self.gathered and not isinstance(update, v2.TerminalUpdate | v2.TerminalOutputChunk):
-            return self._after_terminals(update)
         if isinstance(update, v2.ContentChunk):  # first, for there are thousands of them
             return [self._chunk(update)]
+        if isinstance(update, v2.ToolCallUpdate) and update.tool_call_id in self.gathered:
+            return self._of_gathered(update)
         return self._update(update)
 
-    def _after_terminals(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
-        gathered, told = self.gathered, self.flush()
-        try:
-            return [*told, *self._update(update)]
-        except NotConvertible:
-            self.gathered = gathered  # nothing was told
-            raise
+    def _of_gathered(self, update: v2.ToolCallUpdate) -> list[v1.SessionUpdate]:
+        """An update of a call some of whose content was not sent: most do not depend on it."""
+        call_id, sent = update.tool_call_id, list[v1.SessionUpdate]()
+        if update.content is UNSET and update.status not in _ENDS:
+            return self._update(update)
+        if update.content is UNSET:  # else it is replaced
+            sent = self._gathered_of([call_id])
+        lowered = self._update(update)  # which may be refused: then nothing was sent
+        del self.gathered[call_id]
+        return [*sent, *lowered]
 
     def flush(self) -> list[v1.SessionUpdate]:
-        """What terminals printed since it was last told."""
-        calls, self.gathered = self.gathered, {}
+        """The content that was gathered since it was last sent."""
+        sent = self._gathered_of(self.gathered)
+        self.gathered = {}
+        return sent
+
+    def _gathered_of(self, calls: Iterable[str]) -> list[v1.SessionUpdate]:
         return [
             v1.ToolCallUpdate(call_id, content=self._contents(self._calls[call_id]))
             for call_id in calls
@@ -315,6 +323,9 @@ class Downgrader:
         call.content.append(item)
         if isinstance(item, str):
             self._referring.setdefault(item, set()).add(update.tool_call_id)
+        if self._gather:
+            self.gathered[update.tool_call_id] = None
+            return []
         return [v1.ToolCallUpdate(update.tool_call_id, content=self._contents(call))]
 
     def _rendered(self, item: v2.ToolCallContent, path: str) -> str | list[v1.ToolCallContent]:
@@ -396,4 +407,5 @@ class Downgrader:
 
 
 _NOTHING = _Call()
+_ENDS = frozenset({"completed", "failed", "cancelled"})
 _CALL_FIELDS = ("name", "kind", "status", "content", "locations", "raw_input", "raw_output")

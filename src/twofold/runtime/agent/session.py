@@ -1,9 +1,9 @@
 """One session of an agent: what was said in it, and how it is told to the client.
 
 An agent speaks version 2 throughout. What goes to a client of version 1 is lowered here, on its
-way out; what was said is kept, so that it can be told again. Terminal output is gathered for a
-client of version 1, which gets the whole text of a terminal each time. Nothing is told before the
-client knows of the session, nor after it was closed.
+way out; what was said is kept, so that it can be told again. Terminal output and pieces of a tool
+call's content are gathered for a client of version 1, which gets all of it each time. Nothing is
+told before the client knows of the session, nor after it was closed.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ KEEP = 256
 KEEP_WITHIN = 0.5
 """After how many seconds they are given to it in any case."""
 GATHER = 0.1
-"""For how many seconds terminal output is gathered for a client of version 1."""
+"""For how many seconds a tool call's output is gathered for a client of version 1."""
 
 _CANCELLED = v2.RequestPermissionResponse(CancelledPermissionOutcome())
 _IN_THE_RESPONSE = (v2.ConfigOptionUpdate, v2.AvailableCommandsUpdate)
@@ -152,10 +152,10 @@ class AgentSession:
             self._report_losses(downgrader)
         if downgrader.gathered and self._gathering is None:
             loop = asyncio.get_running_loop()
-            self._gathering = loop.call_later(GATHER, self.flush_terminals)
+            self._gathering = loop.call_later(GATHER, self.flush)
 
-    def flush_terminals(self) -> None:
-        """Send what terminals printed meanwhile, to a client of version 1."""
+    def flush(self) -> None:
+        """Send what was gathered meanwhile, to a client of version 1."""
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
@@ -217,7 +217,7 @@ class AgentSession:
                     tell(update)
                 if self._peer.crowded:
                     await self._peer.room()
-            self.flush_terminals()
+            self.flush()
         finally:
             self._let_go()
 
@@ -346,7 +346,7 @@ class AgentSession:
                 method, request, v2.RequestPermissionResponse
             )
             return answer
-        self.flush_terminals()
+        self.flush()
         try:
             lowered = self._downgrader.permission(request)
         except NotConvertible as refused:

@@ -164,7 +164,7 @@ class Sessions:
             if self._open.get(session.session_id) is not session:
                 return
             await self._free(session)
-            session.flush_terminals()
+            session.flush()
             self._forget(session)
 
     def _forget(self, session: AgentSession) -> None:

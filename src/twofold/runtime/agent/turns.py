@@ -153,7 +153,7 @@ class Turns:
             turn.end()
             session.turn = None
         self._settle(turn, idle)
-        session.flush_terminals()
+        session.flush()
         session.tell(idle)
         session.keep()
         self._connection.sessions.describe(session)
