@@ -54,6 +54,8 @@ class Raw:
         self.transport = transport
         self.messages: list[Json] = []
         """All that came, in order."""
+        self.on_request: Callable[[Json], None] | None = None
+        """If set, what is done with a request that comes."""
         self.ended_ = asyncio.Event()
         self._looked_at = 0
         self._rest = b""
@@ -74,6 +76,8 @@ class Raw:
                     future.set_exception(Refused(message["error"]))
                 else:
                     future.set_result(message["result"])
+            elif "id" in message and self.on_request is not None:
+                self.on_request(message)
         self._changed.set()
 
     def ended(self, error: Exception | None) -> None:

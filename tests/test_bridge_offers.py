@@ -24,10 +24,15 @@ BOTH = frozenset({"fs", "terminal"})
 async def at_work(
     directory: Path, offer: frozenset[str] = BOTH, pass_env: tuple[str, ...] = (), **params: Any
 ) -> AsyncIterator[tuple[Raw, Raw, Bridge]]:
-    """A client of version 2, an agent of version 1, and a session in `directory`."""
+    """A client of version 2 that allows all, an agent of version 1, a session in `directory`."""
     async with bridged(2, 1, offer=offer, pass_env=pass_env) as (client, agent, bridge):
+        client.on_request = lambda request: client.answer(request, chosen("allow"))
         await new_session(client, agent, cwd=str(directory), **params)
         yield client, agent, bridge
+
+
+def chosen(option: str) -> Json:
+    return {"outcome": {"outcome": "selected", "optionId": option}}
 
 
 def play(scene: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
@@ -220,6 +225,10 @@ def test_directories_that_are_not_absolute_are_not_served() -> None:
 # ---- terminals -------------------------------------------------------------------------------
 
 
+def of_terminals(client: Raw) -> list[Json]:
+    return [each for each in client.updates() if "terminalId" in each]
+
+
 def of_terminal(client: Raw, terminal_id: str) -> list[Json]:
     return [each for each in client.updates() if each.get("terminalId") == terminal_id]
 
@@ -334,7 +343,7 @@ def test_a_command_that_cannot_be_started_is_an_error(tmp_path: Path) -> None:
         async with at_work(tmp_path) as (client, agent, _):
             asking = agent.ask("terminal/create", of_session(command="no-such-command"))
             assert await code_of(asking) == -32002
-            assert client.updates() == []
+            assert of_terminals(client) == []
 
     play(scene)
 
@@ -367,6 +376,175 @@ def test_a_terminal_that_nobody_knows_cannot_be_cancelled(tmp_path: Path) -> Non
             await create(agent, "sleep", "60")
             for params in (of_session(terminalId="t"), {"sessionId": "x", "terminalId": "t"}, {}):
                 assert await code_of(client.ask("terminal/cancel", params)) == -32602
+
+    play(scene)
+
+
+# ---- permission ------------------------------------------------------------------------------
+
+
+def permissions(client: Raw) -> list[Json]:
+    asked = [each for each in client.messages if each.get("method") == "session/request_permission"]
+    return [each["params"] for each in asked]
+
+
+def test_nothing_is_run_that_was_not_allowed(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    (tmp_path / "old").write_text("old")
+    answers: list[Any] = [
+        chosen("reject"),
+        {"outcome": {"outcome": "cancelled"}},
+        chosen("no-such-option"),
+        {"outcome": {"outcome": "_later"}},
+        {},
+        None,
+    ]
+    requests: list[tuple[str, Json]] = [
+        ("terminal/create", of_session(command="touch", args=[str(made)])),
+        ("fs/write_text_file", of_session(path=str(made), content="x")),
+        ("fs/write_text_file", of_session(path=str(tmp_path / "old"), content="x")),
+        ("fs/read_text_file", of_session(path=str(tmp_path / "old"))),
+    ]
+
+    async def scene() -> None:
+        async with at_work(tmp_path) as (client, agent, _):
+            for answer in answers:
+                client.on_request = lambda request, answer=answer: client.answer(request, answer)
+                for method, params in requests:
+                    assert await code_of(agent.ask(method, params)) == -32001
+            client.on_request = lambda request: client.say(
+                id=request["id"], error={"code": -32603, "message": "nobody is there"}
+            )
+            for method, params in requests:
+                assert await code_of(agent.ask(method, params)) == -32001
+            assert len(permissions(client)) == len(requests) * (len(answers) + 1)
+            assert of_terminals(client) == []
+            ended = [each["status"] for each in client.updates() if "toolCallId" in each]
+            assert set(ended) == {"failed"}
+
+    play(scene)
+    assert not made.exists()
+    assert (tmp_path / "old").read_text() == "old"
+
+
+def test_a_question_shows_the_command_its_variables_and_where_it_runs(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to("sub")
+    folder = os.path.realpath(tmp_path)
+
+    async def scene() -> None:
+        async with at_work(tmp_path) as (client, agent, _):
+            env = [{"name": "PAGER", "value": "rm -rf ~"}]
+            await create(agent, "pwd", "-P", env=env, cwd=str(tmp_path / "link"))
+            (asked,) = permissions(client)
+            command = "PAGER='rm -rf ~' pwd -P"
+            cwd = f"{folder}/sub"
+            assert asked["subject"] == {"type": "command", "command": command, "cwd": cwd}
+            assert asked["title"] == f"Run {command}"
+            kinds = [each["kind"] for each in asked["options"]]
+            assert kinds == ["allow_once", "allow_always", "reject_once"]
+            (terminal,) = {each["terminalId"] for each in of_terminals(client)}
+            await client.until(lambda: exit_status(client, terminal))
+            assert printed(client, terminal).decode().strip() == cwd
+
+    play(scene)
+
+
+def test_a_question_shows_the_file_and_what_would_become_of_it(tmp_path: Path) -> None:
+    folder = os.path.realpath(tmp_path)
+    (tmp_path / "a").write_text("one\ntwo\n")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+
+    async def scene() -> None:
+        async with at_work(tmp_path) as (client, agent, _):
+            for name in ("a", "new", "bytes"):
+                path = f"{folder}/{name}"
+                params = of_session(path=path, content="one\n2\n")
+                await agent.ask("fs/write_text_file", params)
+                asked = permissions(client)[-1]
+                call = asked["subject"]["toolCall"]
+                assert (call["kind"], call["locations"]) == ("edit", [{"path": path}])
+                (diff,) = call["content"]
+                operation = "add" if name == "new" else "modify"
+                assert diff["changes"] == [{"operation": operation, "path": path}]
+                assert "+2\n" in diff["patch"]["text"]
+                assert ("-two\n" in diff["patch"]["text"]) == (name == "a")
+                assert "allow_always" not in {each["kind"] for each in asked["options"]}
+                done = [each for each in client.updates() if "toolCallId" in each][-1]
+                assert (done["toolCallId"], done["status"]) == (call["toolCallId"], "completed")
+
+    play(scene)
+
+
+def test_what_is_always_allowed_is_exactly_that(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+
+    async def scene() -> None:
+        async with at_work(tmp_path) as (client, agent, _):
+            client.on_request = lambda request: client.answer(request, chosen("allow-always"))
+            for _ in range(2):
+                await create(agent, "true")
+                await agent.ask("fs/read_text_file", of_session(path=str(tmp_path / "a")))
+            assert len(permissions(client)) == 2
+            (tmp_path / "sub").mkdir()
+            await create(agent, "true", cwd=str(tmp_path / "sub"))
+            await create(agent, "true", env=[{"name": "A", "value": "1"}])
+            await create(agent, "true", "x")
+            await agent.ask("fs/read_text_file", of_session(path=str(tmp_path / "b")))
+            writing = of_session(path=str(tmp_path / "a"), content="x")
+            client.on_request = lambda request: client.answer(request, chosen("allow"))
+            for _ in range(2):
+                await agent.ask("fs/write_text_file", writing)
+            assert len(permissions(client)) == 8
+
+    play(scene)
+
+
+def test_a_session_requires_action_while_the_bridge_asks(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with at_work(tmp_path) as (client, agent, _):
+            client.on_request = None
+            prompt = of_session(prompt=[{"type": "text", "text": "go"}])
+            await client.ask("session/prompt", prompt)
+            running = asyncio.create_task(create(agent, "true"))
+            asked = await client.heard("session/request_permission")
+            states = [each["state"] for each in client.updates() if "state" in each]
+            assert states == ["running", "requires_action"]
+            client.answer(asked, chosen("allow"))
+            await running
+            await client.until(lambda: "running" in str(client.updates()[-3:]))
+
+    play(scene)
+
+
+@pytest.mark.parametrize("way", ["cancel", "close", "delete", "death", "departure"])
+def test_a_question_of_the_bridge_is_settled_with_its_session(tmp_path: Path, way: str) -> None:
+    async def scene() -> None:
+        async with at_work(tmp_path) as (client, agent, _):
+            client.on_request = None
+            prompt = of_session(prompt=[{"type": "text", "text": "go"}])
+            await client.ask("session/prompt", prompt)
+            made = of_session(command="touch", args=[str(tmp_path / "made")])
+            running = asyncio.create_task(agent.ask("terminal/create", made))
+            await client.heard("session/request_permission")
+            if way == "cancel":
+                client.notify("session/cancel", {"sessionId": "s"})
+                assert await code_of(asyncio.wait_for(running, 10)) == -32800
+                await client.heard("$/cancel_request")
+                again = agent.ask("terminal/create", made)
+                assert await code_of(again) == -32800, "nobody is asked in a cancelled turn"
+            elif way in ("close", "delete"):
+                method = f"session/{way}"
+                ending = asyncio.create_task(client.ask(method, {"sessionId": "s"}))
+                agent.answer(await agent.heard(method), {})
+                await ending
+                assert await code_of(asyncio.wait_for(running, 10)) == -32800
+            elif way == "death":
+                await agent.transport.close()
+        running.cancel()
+        await asyncio.wait({running})
+        assert not (tmp_path / "made").exists()
 
     play(scene)
 

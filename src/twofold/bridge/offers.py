@@ -1,33 +1,48 @@
 """Files and terminals that a bridge offers to an agent of version 1.
 
-The client of version 2 has neither, so the bridge is asked, if whoever starts it wants that: inside
-the session's directories only. A terminal of the bridge is one of version 2 for the client: its
-output byte by byte, its exit status, and a cancel. Nobody is asked for permission here. When the
-session ends, so does what runs in it.
+The client of version 2 has neither, so the bridge reads, writes and runs, if whoever starts it
+wants that: inside the session's directories only, and only what the client's user allows. Each
+file and each command is asked for by `session/request_permission`, showing all of it; what is
+shown is what is done. A terminal of the bridge is one of version 2 for the client: its output byte
+by byte, its exit status, and a cancel. When the session ends, so does what runs in it.
 """
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Coroutine
+import shlex
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
+from twofold.bridge.translation import Outcome, read_result
+from twofold.convert.diffs import git_patch
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
-from twofold.rpc.messages import Request
+from twofold.rpc.messages import Failure, Request, RequestId
 from twofold.runtime.errors import Problem, Report
 from twofold.runtime.files import Files
-from twofold.runtime.terminals import Terminals
+from twofold.runtime.terminals import Terminals, command_of
 from twofold.wire import codec, v1, v2
-from twofold.wire.base import UNSET
-from twofold.wire.shared import Capability
+from twofold.wire.base import UNSET, Malformed
+from twofold.wire.shared import Capability, PermissionOption, SelectedPermissionOutcome
 
 if TYPE_CHECKING:
     from twofold.bridge.up import Up
     from twofold.bridge.up_session import UpSession
 
-Answer: TypeAlias = Callable[["_Session", Any], Any]
+Answer: TypeAlias = Callable[["_Session", RequestId, Any], Awaitable[Any]]
 
+NOT_ALLOWED = -32001
+"""The code of a refusal; the protocol has none for it."""
+REMEMBERED = 1000
+"""How much of what is always allowed is remembered in a session."""
+
+_ALLOW = PermissionOption("allow", "Allow", "allow_once")
+_ALWAYS = PermissionOption("allow-always", "Always allow exactly this", "allow_always")
+_REJECT = PermissionOption("reject", "Reject", "reject_once")
 _CAN_CANCEL = v2.TerminalCapabilities(cancel=Capability())
 
 
@@ -42,15 +57,134 @@ class _Session:
         self.running: set[str] = set()
         """The terminals that the client may cancel."""
         self._up = up
+        self._always: dict[tuple[str, ...], None] = {}
+        self._asking: set[asyncio.Future[bool | None]] = set()
 
     @property
     def over(self) -> bool:
         """The client is done with it, whatever the agent still does."""
         return self.known.muted == "closed"
 
+    async def end(self) -> None:
+        """End what runs here; what was asked is not allowed any more."""
+        for future in self._asking:
+            if not future.done():
+                future.set_result(None)
+        await self.terminals.close()
+
+    # ---- files
+
+    async def read(self, asker: RequestId, params: v1.ReadTextFileRequest) -> Any:
+        path = self.files.path_of(params.path)
+        if ("read", str(path)) in self._always:
+            return self.files.read(params, path)
+        call = _file_call("read", f"Read {path}", path)
+        return await self._with_call(asker, call, lambda: self.files.read(params, path))
+
+    async def write(self, asker: RequestId, params: v1.WriteTextFileRequest) -> Any:
+        path = self.files.path_of(params.path)
+        call = _file_call("edit", f"Write {path}", path, self._change(path, params))
+        return await self._with_call(asker, call, lambda: self.files.write(params, path))
+
+    def _change(self, path: Path, params: v1.WriteTextFileRequest) -> v2.ToolCallContent:
+        """What writing would do to a file."""
+        old: str | None = None
+        change: v2.DiffChange = v2.DiffAdd(str(path))
+        if os.path.exists(path):
+            change = v2.DiffModify(str(path))
+            with suppress(RequestError):  # it holds no text: all that is new is shown
+                wanted = v1.ReadTextFileRequest(params.session_id, str(path))
+                old = self.files.read(wanted, path).content
+        patch = git_patch(str(path), old, params.content)
+        return v2.Diff([change], v2.DiffPatch("git_patch", patch) if patch else UNSET)
+
+    async def _with_call(
+        self, asker: RequestId, call: v2.ToolCallPatch, work: Callable[[], Any]
+    ) -> Any:
+        """Do something if it is allowed; the client has a tool call of it."""
+        # a file that may be read is the same file next time; what is written is another text
+        options = [_ALLOW, _ALWAYS, _REJECT] if call.kind == "read" else [_ALLOW, _REJECT]
+        key = (str(call.kind), *(each.path for each in call.locations or ()))
+        status = "failed"
+        try:
+            subject = v2.ToolCallPermissionSubject(call)
+            await self._allowed(asker, key, str(call.title), subject, options)
+            result = work()
+            status = "completed"
+        finally:
+            self._tell(v2.ToolCallUpdate(call.tool_call_id, status=status))
+        return result
+
+    # ---- terminals
+
+    async def create(self, asker: RequestId, params: v1.CreateTerminalRequest) -> Any:
+        checked = self.terminals.directory_of(params)
+        cwd = str(checked)
+        # The variables belong to what is allowed: one can make any program run another.
+        variables = [
+            f"{shlex.quote(each.name)}={shlex.quote(each.value)}" for each in params.env or ()
+        ]
+        command = " ".join([*variables, command_of(params)])
+        key = ("execute", command, cwd)
+        if key not in self._always:
+            subject = v2.CommandPermissionSubject(command, cwd)
+            options = [_ALLOW, _ALWAYS, _REJECT]
+            await self._allowed(asker, key, f"Run {command}", subject, options)
+        return await self.terminals.create(params, checked)
+
+    # ---- permission
+
+    async def _allowed(
+        self,
+        asker: RequestId,
+        key: tuple[str, ...],
+        title: str,
+        subject: v2.RequestPermissionSubject,
+        options: list[PermissionOption],
+    ) -> None:
+        """Ask the client's user; raises if it is not allowed."""
+        turn = self.known.turn
+        if turn is not None and turn.cancelled:
+            raise RequestError.cancelled()
+        future: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()
+        self._asking.add(future)
+
+        def decided(allowed: bool | None) -> None:
+            if not future.done():
+                future.set_result(allowed)
+
+        def answered(answer: Outcome) -> None:
+            chosen = _chosen(answer)
+            if (
+                chosen == _ALWAYS.option_id
+                and _ALWAYS in options
+                and len(self._always) < REMEMBERED
+            ):
+                self._always[key] = None
+            decided(chosen in {each.option_id for each in options if each is not _REJECT})
+
+        request = v2.RequestPermissionRequest(
+            self.known.session_id, title, options, subject=subject
+        )
+        method = "session/request_permission"
+        try:
+            self._up.ask_user(self.known, method, request, asker, answered, lambda: decided(None))
+            allowed = await future
+        finally:
+            self._asking.discard(future)
+        if allowed is None or self.over:
+            raise RequestError.cancelled()
+        if not allowed:
+            raise RequestError(NOT_ALLOWED, "The client does not allow it")
+
+    # ---- what the client is told
+
     def _happened(self, update: v2.TerminalUpdate | v2.TerminalOutputChunk) -> None:
         if isinstance(update, v2.TerminalUpdate):
             update = self._with_capabilities(update)
+        self._tell(update)
+
+    def _tell(self, update: v2.SessionUpdate) -> None:
         if self._up.sessions.get(self.known.session_id) is self.known and not self.over:
             self._up.tell(self.known, update)
 
@@ -101,9 +235,7 @@ class Offers:
 
     async def _serve(self, up: "Up", request: Request, session: _Session, params: Any) -> None:
         try:
-            result = _ANSWERS[request.method](session, params)
-            if asyncio.iscoroutine(result):
-                result = await result
+            result = await _ANSWERS[request.method](session, request.id, params)
         except RequestError as error:
             up.fail(up.agent, request.id, error)
         except Exception as error:
@@ -125,7 +257,7 @@ class Offers:
         """A session is over: what runs in it is ended."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            _start(session.terminals.close(), self._ending)
+            _start(session.end(), self._ending)
 
     async def close(self) -> None:
         """End everything that runs; returns when it is gone, or will not go."""
@@ -141,12 +273,50 @@ def _start(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> N
     task.add_done_callback(tasks.discard)
 
 
+def _file_call(kind: str, title: str, path: Path, *content: v2.ToolCallContent) -> v2.ToolCallPatch:
+    return v2.ToolCallPatch(
+        f"bridge:{uuid.uuid4().hex}",
+        title=title,
+        kind=kind,
+        status="pending",
+        content=list(content) or UNSET,
+        locations=[v2.ToolCallLocation(str(path))],
+    )
+
+
+def _chosen(answer: Outcome) -> str | None:
+    """The option that the user chose; None for an answer that is no choice."""
+    if isinstance(answer, Failure):
+        return None
+    try:
+        outcome = read_result(answer, v2.RequestPermissionResponse).outcome
+    except Malformed:
+        return None
+    return outcome.option_id if isinstance(outcome, SelectedPermissionOutcome) else None
+
+
+async def _output(session: _Session, asker: RequestId, params: v1.TerminalRequest) -> Any:
+    return session.terminals.output(params)
+
+
+async def _wait_for_exit(session: _Session, asker: RequestId, params: v1.TerminalRequest) -> Any:
+    return await session.terminals.wait_for_exit(params)
+
+
+async def _kill(session: _Session, asker: RequestId, params: v1.TerminalRequest) -> Any:
+    return session.terminals.kill(params)
+
+
+async def _release(session: _Session, asker: RequestId, params: v1.TerminalRequest) -> Any:
+    return session.terminals.release(params)
+
+
 _ANSWERS: dict[str, Answer] = {
-    "fs/read_text_file": lambda session, params: session.files.read(params),
-    "fs/write_text_file": lambda session, params: session.files.write(params),
-    "terminal/create": lambda session, params: session.terminals.create(params),
-    "terminal/output": lambda session, params: session.terminals.output(params),
-    "terminal/wait_for_exit": lambda session, params: session.terminals.wait_for_exit(params),
-    "terminal/kill": lambda session, params: session.terminals.kill(params),
-    "terminal/release": lambda session, params: session.terminals.release(params),
+    "fs/read_text_file": _Session.read,
+    "fs/write_text_file": _Session.write,
+    "terminal/create": _Session.create,
+    "terminal/output": _output,
+    "terminal/wait_for_exit": _wait_for_exit,
+    "terminal/kill": _kill,
+    "terminal/release": _release,
 }

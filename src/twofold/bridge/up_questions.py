@@ -16,7 +16,7 @@ from twofold.convert.carry import recast
 from twofold.convert.permission import downgrade_outcome
 from twofold.convert.setup import downgrade_result, upgrade_params
 from twofold.rpc.errors import RequestError
-from twofold.rpc.messages import Failure, Request, Response
+from twofold.rpc.messages import Failure, Request, RequestId, Response
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Extras
 from twofold.wire.elicitation import ElicitationCancel, UnknownElicitation
@@ -83,7 +83,33 @@ class UpQuestions(UpTurns):
         convert: Callable[[Response], Any],
         dismissed: Any,
     ) -> None:
-        """Ask the client's user; the session requires action while it waits."""
+        """Ask the client's user for the agent."""
+
+        def answered(answer: Outcome) -> None:
+            if isinstance(answer, Failure):
+                self.give_back(self.agent, request.id, answer)
+            else:
+                self.respond(self.agent, request.id, convert(answer))
+
+        def dismiss() -> None:
+            self.respond(self.agent, request.id, dismissed)
+
+        self.ask_user(session, request.method, params, request.id, answered, dismiss)
+
+    def ask_user(
+        self,
+        session: UpSession | None,
+        method: str,
+        params: Any,
+        asker: RequestId,
+        answered: Callable[[Outcome], None],
+        dismiss: Callable[[], None],
+    ) -> None:
+        """Ask the client's user; the session requires action while it waits.
+
+        `asker` is the agent's request that this is about. Either `answered` or `dismiss` is
+        called, unless the agent dies.
+        """
         encoded = codec.encode(params)
         turn = session.turn if session is not None else None
         if session is not None and turn is not None:
@@ -95,16 +121,13 @@ class UpQuestions(UpTurns):
             if session is not None:
                 session.asking.pop(identity, None)
             try:
-                if isinstance(answer, Failure):
-                    self.give_back(self.agent, request.id, answer)
-                else:
-                    self.respond(self.agent, request.id, convert(answer))
+                answered(answer)
             finally:
                 self._running_again(session, turn)
 
-        identity = self.client.ask(request.method, encoded, request.id, then)
+        identity = self.client.ask(method, encoded, asker, then)
         if session is not None:
-            session.asking[identity] = Question(request.id, turn, dismissed)
+            session.asking[identity] = Question(turn, dismiss)
 
     def _running_again(self, session: UpSession | None, turn: Turn | None) -> None:
         if session is None or turn is None or session.turn is not turn:

@@ -1,7 +1,8 @@
 """What a bridge remembers of a session between a client of version 2 and an agent of version 1."""
 
 from collections import deque
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
@@ -53,12 +54,11 @@ class Turn(Struct, eq=False):
 
 
 class Question(Struct, eq=False):
-    """What the agent asked the user."""
+    """What the user was asked."""
 
-    identity: RequestId
     turn: Turn | None
-    dismissed: Any
-    """The answer if the turn is cancelled."""
+    dismiss: Callable[[], None]
+    """Answers whoever asked, if the turn is cancelled."""
 
 
 class UpSession(Struct, eq=False):
@@ -73,7 +73,7 @@ class UpSession(Struct, eq=False):
     turn: Turn | None = None
     waiting: deque[Prompt] = field(default_factory=deque)
     asking: dict[RequestId, Question] = field(default_factory=dict)
-    """Questions of the agent that the user has not answered yet, by their ids at the client."""
+    """Questions that the user has not answered yet, by their ids at the client."""
     muted: Muted = ""
     settling: Silence | None = None
     """The agent has loaded the session, and the rest of its replay is waited for."""

@@ -238,7 +238,7 @@ class UpTurns(Translation):
             question = session.asking.pop(identity)
             # the first answer counts: what the client still answers is not waited for
             self.take_back(self.client, identity)
-            self.respond(self.agent, question.identity, question.dismissed)
+            question.dismiss()
 
     def withdraw(self, here: Side, identity: Any) -> bool:
         """A prompt that was not acknowledged is taken back; later there is nothing to take."""

@@ -61,7 +61,8 @@ def _wanted(context: click.Context, option: click.Parameter, version: str) -> Wa
     "--offer",
     default="",
     callback=offered,
-    help="What to offer to an agent of version 1: fs, terminal, or both with a comma.",
+    help="What to offer to an agent of version 1, if the client allows it each time:"
+    " fs, terminal, or both with a comma.",
 )
 @click.option(
     "--pass-env",
