@@ -93,7 +93,7 @@ def test_a_second_answer_is_told_and_dropped() -> None:
 ODD_JSON = b'{ "a" :1.50,  "b":[ 1e2,"\\u00e9"], "a":2 }'
 
 
-@pytest.mark.parametrize("method", ["_x/ask", "unheard/of", "session/fork"])
+@pytest.mark.parametrize("method", ["_x/ask", "unheard/of", "session/archive"])
 def test_methods_that_nobody_knows_pass_unread_both_ways(method: str) -> None:
     stage = Stage()
     asks = b'{"jsonrpc":"2.0","id":"q","method":"%b","params":%b}' % (method.encode(), ODD_JSON)

@@ -73,6 +73,27 @@ class Down(DownTurns):
         name, params = self._lifted(request)
         self._set_up(request, name, params, lambda result: self.session(result.session_id))
 
+    def _fork(self, request: Request) -> None:
+        params = codec.decode(request.params or b"{}", v1.ResumeSessionRequest)
+        name, lifted = upgrade_params(request.method, params, self.losses)
+        self._set_up(request, name, lifted, lambda result: self.session(result.session_id))
+
+    def _status(self, request: Request) -> None:
+        """The state of a session is beside its status in version 2."""
+
+        def then(answer: Outcome) -> None:
+            if isinstance(answer, Failure):
+                self.give_back(self.client, request.id, answer)
+                return
+            result = codec.parse(answer.result)
+            if isinstance(result, dict) and result.pop("state", None) is not None:
+                reason = "version 1 has no session state but the result of a prompt"
+                self.losses.report("state", reason)
+            self.respond(self.client, request.id, result)
+
+        params = None if request.params is UNSET else request.params
+        self.agent.ask(request.method, params, request.id, then)
+
     def _resume(self, request: Request) -> None:
         name, params = self._lifted(request)
         self._set_up(request, name, params, lambda result: self.session(params.session_id))
@@ -103,14 +124,16 @@ class Down(DownTurns):
         session_of: Callable[[Any], DownSession],
         refused: Callable[[], None] = lambda: None,
     ) -> None:
-        """New, load and resume: commands, which version 2 has in the result, follow it."""
+        """New, load, resume and fork: commands, which version 2 has in the result, follow it."""
 
         def then(answer: Outcome) -> None:
             if isinstance(answer, Failure):
                 refused()
                 self.give_back(self.client, request.id, answer)
                 return
-            result = read_result(answer, v2.METHODS[name].result)
+            forked = name == "session/fork"
+            shape = v2.NewSessionResponse if forked else v2.METHODS[name].result
+            result = read_result(answer, shape)
             session = session_of(result)
             lowered = self._setup(session, name, result)
 
@@ -220,12 +243,15 @@ class Down(DownTurns):
 
         self.question(request, lowered, self.sessions.get(session_id), _NO_ANSWER, given)
 
+    client_version = 1
     on_client_request: ClassVar[Requests] = {
         "authenticate": _simple,
         "logout": _simple,
         "session/new": _new,
         "session/load": _load,
         "session/resume": _resume,
+        "session/fork": _fork,
+        "session/status": _status,
         "session/list": _simple,
         "session/close": _end_session,
         "session/delete": _end_session,

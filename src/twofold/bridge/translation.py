@@ -2,13 +2,14 @@
 
 Messages are translated as they come, one after the other and without waiting, so that nothing
 overtakes anything. Each side has its own ids: a request is asked anew on the other side, and its
-answer goes back under the id it had. Extension methods, and methods that nobody knows, pass
-unread. What cannot be converted is refused where someone waits for an answer, and reported in any
-case. Whatever goes wrong with one message, the next one is read.
+answer goes back under the id it had. Extension methods, methods that nobody knows, and those that
+both versions write alike pass unread; methods that only the other version has are refused. What
+cannot be converted is refused where someone waits for an answer, and reported in any case.
+Whatever goes wrong with one message, the next one is read.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, field
 
@@ -22,7 +23,7 @@ from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
 from twofold.runtime.errors import Problem, Report
-from twofold.wire import codec
+from twofold.wire import codec, v1, v2
 from twofold.wire.base import Malformed
 from twofold.wire.shared import CancelRequestNotification, Error
 
@@ -34,6 +35,9 @@ Later: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 
 Requests: TypeAlias = Mapping[str, Callable[[Any, Request], None]]
 Notifications: TypeAlias = Mapping[str, Callable[[Any, Notification], None]]
+
+# What a client and an agent say through a chain of proxies: it wraps messages of one version.
+_PROXY = "proxy/"
 
 PENDING = 16 * 1024
 """How many requests may wait for an answer of one side; more are refused."""
@@ -81,6 +85,7 @@ class Asked(Struct, eq=False):
     asker: RequestId | None
     """The id under which it was asked; None if the bridge itself asked."""
     then: Then
+    method: str
 
 
 class Side(Struct, eq=False):
@@ -97,7 +102,7 @@ class Side(Struct, eq=False):
             advice = "wait for answers before you ask more"
             raise RequestError.too_many("requests at once", PENDING, advice)
         self.last_id += 1
-        self.asked[self.last_id] = Asked(asker, then)
+        self.asked[self.last_id] = Asked(asker, then, method)
         self.end.send(connection.request(self.last_id, method, params))
         return self.last_id
 
@@ -118,6 +123,7 @@ class Side(Struct, eq=False):
 class Translation:
     """What both directions share; `Up` and `Down` know the methods."""
 
+    client_version: ClassVar[Literal[1, 2]]
     on_client_request: ClassVar[Requests]
     on_client_notification: ClassVar[Notifications]
     on_agent_request: ClassVar[Requests]
@@ -173,6 +179,8 @@ class Translation:
                 handle(self, request)
             elif of_client and request.method == "initialize":
                 here.end.send(connection.respond(request.id, self.introduction))
+            elif self._is_foreign(request.method, of_client=of_client):
+                raise RequestError.method_not_found(request.method)
             else:
                 self.pass_on(request, here, there)
         except Exception as error:
@@ -189,6 +197,8 @@ class Translation:
                 self._withdrawn(notification, here, there)
             elif handle is not None:
                 handle(self, notification)
+            elif notification.method.startswith(_PROXY):
+                self.log.tell(notification.method, "", "a bridge is no proxy")
             else:
                 params = None if notification.params is UNSET else notification.params
                 there.end.send(connection.notify(notification.method, params))
@@ -212,12 +222,23 @@ class Translation:
         try:
             asked.then(answer)
         except Exception as error:
-            self.not_passed_on("an answer", here, error)
+            if isinstance(error, NotConvertible):
+                self.log.refuse(asked.method, error)
+            else:
+                self.not_passed_on(f"an answer to {asked.method}", here, error)
             if asked.asker is not None:
                 other = self.agent if here is self.client else self.client
                 self.fail(other, asked.asker, _bad_answer(error))
         finally:
-            self.log.flush("an answer")
+            self.log.flush(asked.method)
+
+    def _is_foreign(self, method: str, *, of_client: bool) -> bool:
+        """Whether a method is of the other version only: the sender's has no such method."""
+        client, agent = (
+            (v1.METHODS, v2.METHODS) if self.client_version == 1 else (v2.METHODS, v1.METHODS)
+        )
+        own, other = (client, agent) if of_client else (agent, client)
+        return (method in other and method not in own) or method.startswith(_PROXY)
 
     # ---- what is too much
 

@@ -119,6 +119,26 @@ class Up(UpQuestions):
 
         self._ask(request, name, params, made)
 
+    def _fork(self, request: Request) -> None:
+        params = codec.decode(request.params or b"{}", v2.ResumeSessionRequest)
+        name, lowered = downgrade_params(request.method, params, self.losses)
+
+        def answered(answer: Outcome) -> None:
+            if isinstance(answer, Failure):
+                self.give_back(self.client, request.id, answer)
+                return
+            read = read_result(answer, v1.NewSessionResponse)
+            told = read.session_id in self.sessions  # some replay it first
+            session = self.session(read.session_id)
+            session.roots = _roots(lowered)
+            if not told:
+                own = self._own_terminals
+                session.upgrader = Lifting.resumed(self.log.losses, own_terminals=own)
+            session.upgrader.setup(read, Losses())
+            self.respond(self.client, request.id, upgrade_result(name, read, self.losses))
+
+        self.agent.ask(name, codec.encode(lowered), request.id, answered)
+
     def _resume(self, request: Request) -> None:
         name, params = self._lowered(request)
         session = self.sessions.get(params.session_id)
@@ -289,11 +309,13 @@ class Up(UpQuestions):
             raise RequestError.method_not_found(request.method)
         self._offers.answer(self, request)
 
+    client_version = 2
     on_client_request: ClassVar[Requests] = {
         "auth/login": _simple,
         "auth/logout": _simple,
         "session/new": _new,
         "session/resume": _resume,
+        "session/fork": _fork,
         "session/list": _list,
         "session/close": _close,
         "session/delete": _delete,

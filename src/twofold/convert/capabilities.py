@@ -7,7 +7,9 @@ lists its sessions because the other version says that every agent does is the b
 """
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from twofold.convert.carry import carried
 from twofold.convert.losses import Losses
@@ -19,6 +21,7 @@ NAMELESS = Implementation("unknown", "0")
 """Who a peer of version 1 is that does not say; version 2 requires it."""
 
 T = TypeVar("T")
+W = TypeVar("W", bound=Wire)
 
 
 # ---- the client ----------------------------------------------------------------------------
@@ -51,6 +54,10 @@ def _upgrade_client_capabilities(
     capabilities: v1.ClientCapabilities, losses: Losses
 ) -> v2.ClientCapabilities:
     path = "clientCapabilities"
+    for name in ("subagents", "plan"):  # unstable
+        capabilities, able = _taken(capabilities, name)
+        if able is not UNSET and able is not None:
+            losses.report(f"{path}.{name}", "version 2 has no such capability")
     _report_files(capabilities.fs, losses, f"{path}.fs")
     if capabilities.terminal:
         losses.report(f"{path}.terminal", "version 2 agents run their commands themselves")
@@ -218,9 +225,11 @@ def _upgrade_mcp_capabilities(
         return v2.McpCapabilities(stdio=Capability())  # every agent of version 1 has it
     if mcp.sse:
         losses.report(f"{path}.sse", "version 2 has no MCP servers over SSE")
-    return v2.McpCapabilities(
+    mcp, acp = _taken(mcp, "acp")
+    able = v2.McpCapabilities(
         Capability(), _marker(mcp.http), **carried(mcp, v2.McpCapabilities, losses, path)
     )
+    return _with(able, "acp", {}) if acp is True else able
 
 
 def _upgrade_auth(
@@ -294,9 +303,11 @@ def _downgrade_mcp_capabilities(
     if not mcp:
         return UNSET
     _report_beside(mcp.stdio, losses, f"{path}.stdio")
-    return v1.McpCapabilities(
+    mcp, acp = _taken(mcp, "acp")
+    able = v1.McpCapabilities(
         _flag(mcp.http, losses, f"{path}.http"), **carried(mcp, v1.McpCapabilities, losses, path)
     )
+    return _with(able, "acp", True) if isinstance(acp, dict) else able
 
 
 # ---- auth methods --------------------------------------------------------------------------
@@ -375,6 +386,20 @@ def renamed(raw: dict[str, T], old: str, new: str, losses: Losses, path: str) ->
     if new in raw:
         losses.report(f"{path}.{new}", "this field means something else in the other version")
     return {new if name == old else name: value for name, value in raw.items() if name != new}
+
+
+def _taken(part: W, name: str) -> tuple[W, Any]:
+    """A part without a field that only the unstable schemas have, and that field."""
+    if not isinstance(part.unknown, Extras) or name not in part.unknown.fields:
+        return part, UNSET
+    rest = {key: value for key, value in part.unknown.fields.items() if key != name}
+    return replace(part, unknown=Extras(rest) if rest else UNSET), part.unknown.fields[name]
+
+
+def _with(part: W, name: str, value: Any) -> W:
+    """A part with a field that only the unstable schemas have."""
+    beside = part.unknown.fields if isinstance(part.unknown, Extras) else {}
+    return replace(part, unknown=Extras(beside | {name: value}))
 
 
 def _marker(flag: Omittable[bool]) -> Maybe[Capability]:

@@ -82,6 +82,13 @@ def _downgrade_resume(
     return recast(params, v1.ResumeSessionRequest, losses, mcp_servers=given)
 
 
+def _downgrade_fork(params: v2.ResumeSessionRequest, losses: Losses) -> v1.ResumeSessionRequest:
+    if params.replay_from:
+        raise losses.refuse("replayFrom", "a session that is forked is not replayed")
+    servers = _downgrade_servers(params.mcp_servers or [], losses)
+    return recast(params, v1.ResumeSessionRequest, losses, mcp_servers=servers)
+
+
 def _upgrade_setup(
     result: v1.NewSessionResponse | v1.SessionSetup,
     losses: Losses,
@@ -177,6 +184,8 @@ def _downgrade_server(server: v2.McpServer, losses: Losses, path: str) -> v1.Mcp
         case v2.McpServerHttp():
             headers = server.headers or []
             return recast(server, v1.McpServerHttp, losses, path, headers=headers)
+    if server.tag == "acp":  # unstable, and the same in both
+        return v1.UnknownMcpServer(raw=server.raw)
     losses.report(path, f"version 1 does not know MCP servers of type {server.tag!r}")
     return None
 
@@ -312,6 +321,9 @@ _UPGRADES = _SHARED | {
     "session/resume": _Row(
         "session/resume", _upgrade_resume, _setup(_upgrade_setup, v2.ResumeSessionResponse)
     ),
+    "session/fork": _Row(  # unstable: params as of a resume, a result as of a new session
+        "session/fork", _upgrade_resume, _setup(_upgrade_setup, v2.NewSessionResponse)
+    ),
     "session/list": _Row("session/list", _to(v2.ListSessionsRequest), _upgrade_list),
     "session/set_mode": _Row("session/set_config_option", _upgrade_set_mode, _upgrade_mode_set),
     "session/set_config_option": _Row(
@@ -331,6 +343,9 @@ _DOWNGRADES = _SHARED | {
     ),
     "session/resume": _Row(
         "session/resume", _downgrade_resume, _setup(_downgrade_setup, v1.SessionSetup)
+    ),
+    "session/fork": _Row(
+        "session/fork", _downgrade_fork, _setup(_downgrade_setup, v1.NewSessionResponse)
     ),
     "session/list": _Row("session/list", _to(v1.ListSessionsRequest), _downgrade_list),
     "session/set_config_option": _Row(
