@@ -971,6 +971,49 @@ def test_what_was_gathered_goes_out_before_an_end(end: str) -> None:
     assert not talk.timers
 
 
+# ---- metadata of tool calls ------------------------------------------------------------------
+
+
+def test_metadata_that_is_merged_is_sent_as_a_whole() -> None:
+    """The draft of November merges it, and null takes a key away; version 1 replaces it."""
+    talk = Talk()
+    talk.begin()  # the answer has an id: the agent speaks that draft
+    talk.update(call(title="T", _meta={"a": 1}), call(_meta={"b": 2}), call(status="in_progress"))
+    talk.update(call(_meta={"a": None}), call(_meta={"b": None}), call("d", title="D", _meta={}))
+    told = [each.get("_meta", "none") for each in talk.updates()]
+    assert told == [{"a": 1}, {"a": 1, "b": 2}, "none", {"b": 2}, {}, "none"]
+    shown = {"toolCallId": "c", "title": "May I?", "_meta": {"z": 26}}
+    talk.update(call(_meta={"y": 25}))
+    talk.ask_permission(subject={"type": "tool_call", "toolCall": shown})
+    asked = talk.shown("session/request_permission")["params"]
+    assert asked["toolCall"]["_meta"] == {"y": 25, "z": 26}
+    assert talk.lost == []
+
+
+def test_metadata_of_an_earlier_draft_is_replaced() -> None:
+    talk = Talk()
+    talk.prompt()
+    talk.answer(talk.asked("session/prompt"), {})
+    talk.update(RUNNING, call(title="T", _meta={"a": 1}), call(_meta={"b": 2}))
+    assert [each.get("_meta") for each in talk.updates()] == [{"a": 1}, {"b": 2}]
+
+
+def test_a_session_that_is_loaded_later_is_read_in_the_same_draft() -> None:
+    talk = Talk()
+    talk.begin()
+    talk.update(IDLE)
+    talk.ask("session/load", {"sessionId": "other", "cwd": "/w", "mcpServers": []})
+    talk.update(call(title="T", _meta={"a": 1}), call(_meta={"b": 2}), session="other")
+    assert talk.updates()[-1]["_meta"] == {"a": 1, "b": 2}
+
+
+def test_the_same_text_in_other_pieces_is_no_loss() -> None:
+    talk = Talk()
+    talk.update(said("one "), said("two"), whole("one two"), whole("one two", " three"))
+    assert talk.text("agent_message_chunk") == "one two three"
+    assert talk.lost == []
+
+
 # ---- pieces of a tool call's content ---------------------------------------------------------
 
 

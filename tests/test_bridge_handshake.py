@@ -423,19 +423,29 @@ def test_what_one_side_cannot_do_is_told_and_never_refused(strict: bool) -> None
     asyncio.run(run())
 
 
-def test_what_the_bridge_makes_up_for_is_not_lost() -> None:
-    def plain(agent: FakeAgent, request: Json) -> None:
-        agent.result(request, {"protocolVersion": 1, "agentCapabilities": {}})
+def test_what_a_peer_cannot_do_is_not_lost() -> None:
+    """Whoever asks for it is told: there is nothing that was said and is not passed on."""
 
-    async def run(behaviour: Behaviour) -> list[str]:
+    def plain(agent: FakeAgent, request: Json) -> None:
+        methods = [{"id": "m", "name": "M"}]
+        answer = {"protocolVersion": 1, "agentCapabilities": {}, "authMethods": methods}
+        agent.result(request, answer)
+
+    def sse(agent: FakeAgent, request: Json) -> None:
+        able = {"mcpCapabilities": {"sse": True}, "auth": {"logout": {}}}
+        agent.result(request, {"protocolVersion": 1, "agentCapabilities": able})
+
+    async def run(behaviour: Behaviour, client: str) -> list[str]:
         async with play(behaviour) as stage:
-            await stage.initialize(CLIENTS["v2"][1])
+            await stage.initialize(CLIENTS[client][1])
             return stage.lost
 
-    assert asyncio.run(run(v1)) == []
-    assert asyncio.run(run(plain)) == [
-        "agentCapabilities.loadSession",
-        "agentCapabilities.sessionCapabilities.resume",
+    assert asyncio.run(run(v1, "v2")) == []
+    assert asyncio.run(run(plain, "v2")) == []
+    assert asyncio.run(run(v2, "v1")) == []
+    assert asyncio.run(run(sse, "v2")) == [
+        "agentCapabilities.auth.logout",
+        "agentCapabilities.mcpCapabilities.sse",
     ]
 
 

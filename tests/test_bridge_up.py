@@ -174,21 +174,13 @@ def test_a_list_is_the_agents_where_it_has_one() -> None:
     assert stage.client.result(asked) == {"sessions": [info]}
 
 
-def test_a_list_is_of_the_sessions_of_the_bridge_where_the_agent_has_none() -> None:
-    stage = Stage(SILENT)
-    stage.session("one")
-    stage.session("two")
-    stage.client.ask("session/new", {"cwd": "/other", "additionalDirectories": ["/more"]})
-    stage.agent.answer(stage.agent.last_asked("session/new"), {"sessionId": "three"})
-    stage.chunk(session="a session that nobody made")
-    everything = stage.client.result(stage.client.ask("session/list", {}))
-    assert everything["sessions"] == [
-        {"sessionId": "one", "cwd": "/work"},
-        {"sessionId": "two", "cwd": "/work"},
-        {"sessionId": "three", "cwd": "/other", "additionalDirectories": ["/more"]},
-    ]
-    here = stage.client.result(stage.client.ask("session/list", {"cwd": "/other"}))
-    assert [each["sessionId"] for each in here["sessions"]] == ["three"]
+def test_an_agent_that_cannot_list_is_said_to_be_one() -> None:
+    stage = Stage(LOADS)
+    stage.session()
+    error = stage.client.error(stage.client.ask("session/list", {}))
+    assert error["code"] == -32601
+    assert error["message"] == "The agent cannot list its sessions: it has no session/list"
+    assert stage.agent.asked("session/list") == []
 
 
 def test_a_close_that_the_agent_lacks_only_forgets() -> None:
@@ -197,7 +189,6 @@ def test_a_close_that_the_agent_lacks_only_forgets() -> None:
     asked = stage.client.ask("session/close", {"sessionId": "s"})
     assert stage.client.result(asked) == {}
     assert stage.agent.asked("session/close") == []
-    assert stage.client.result(stage.client.ask("session/list", {})) == {"sessions": []}
     assert stage.up.sessions == {}
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.bridge_stage import Json, Stage, choose, modes, resume, text
 from tests.peers.validators import SchemaValidator, Version
 from twofold.rpc.frames import LineTooLong
-from twofold.wire import v1, v2
+from twofold.session import Draft, Session
+from twofold.wire import codec, v1, v2
 
 SILENT: Json = {}
 LOADS: Json = {"loadSession": True}
@@ -176,7 +177,7 @@ def test_noise_is_told_and_passed_over(noise: bytes) -> None:
     ],
 )
 def test_a_malformed_request_of_the_client_is_refused(method: str, params: Any) -> None:
-    stage = Stage(SILENT)
+    stage = Stage()
     asked = stage.client.ask(method, params)
     assert stage.client.error(asked)["code"] == -32602
     assert stage.agent.heard == []
@@ -340,6 +341,35 @@ def test_what_stands_beside_an_update_is_carried() -> None:
     (told,) = stage.client.told("session/update")
     assert (told["_meta"], told["_extra"]) == ({"trace": 1}, [2])
     assert told["update"]["content"] == text("a")
+
+
+def metas(stage: Stage) -> list[Any]:
+    return [each["_meta"] for each in stage.client.updates if "_meta" in each]
+
+
+def test_metadata_of_a_call_is_replaced_also_where_it_is_merged() -> None:
+    """Version 1 replaces it; version 2 merges it by its keys, and null takes one away."""
+    stage = Stage()
+    call = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T"}
+    patch = {"sessionUpdate": "tool_call_update", "toolCallId": "t"}
+    stage.update({**call, "_meta": {"a": 1, "b": 1}})
+    stage.update({**patch, "_meta": {"b": 2}})
+    stage.update({**patch, "status": "in_progress"})
+    stage.update({**patch, "_meta": None})
+    stage.update({**patch, "_meta": {"c": 3}})
+    assert metas(stage) == [{"a": 1, "b": 1}, {"b": 2, "a": None}, {"c": 3, "b": None}]
+    session = Session("s", Draft.NOVEMBER)
+    for update in stage.client.updates:
+        session.apply(codec.read(update, v2.SessionUpdate))
+    assert session.tool_calls["t"].meta == {"c": 3}
+    stage.update(call)  # as a whole
+    session.apply(codec.read(stage.client.updates[-1], v2.SessionUpdate))
+    assert not session.tool_calls["t"].meta
+    stage.update({**patch, "_meta": {"d": 4}})
+    stage.permission("t", toolCall={"toolCallId": "t", "title": "T", "_meta": {"e": 5}})
+    asked = stage.client.asked("session/request_permission")[-1]["params"]
+    assert asked["subject"]["toolCall"]["_meta"] == {"e": 5, "d": None}
+    assert stage.lost == []
 
 
 def test_a_loss_is_told_once_per_kind_and_recorded_every_time() -> None:

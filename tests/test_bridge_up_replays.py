@@ -345,8 +345,7 @@ def test_a_session_that_could_not_be_loaded_is_not_open() -> None:
     asked = resume(stage, replay=True)
     stage.agent.fail(stage.agent.last_asked("session/load"), -32002, "none")
     assert stage.client.error(asked)["code"] == -32002
-    listed = stage.client.ask("session/list", {})
-    assert stage.client.answers(listed)[0].get("result", {}).get("sessions", []) == []
+    assert stage.up.session("s").roots == []
 
 
 # ---- agents that can neither load nor resume ---------------------------------------------------

@@ -69,6 +69,8 @@ class DownTurns(DownUpdates):
             text = f"The agent answered session/prompt with something else than a result: {error}"
             self.report(Problem("answer", text, session.session_id))
         turn.accepted(result)
+        if isinstance(result, v2.PromptResponse) and result.message_id:
+            self.merges = session.lowering.merges = True  # the draft of November has an id here
         if (reason := _stop_reason(result)) is not None:
             self._end(session, turn, v2.StateUpdate("idle", reason))
         elif turn.withdrawn:

@@ -55,6 +55,8 @@ class DownUpdates(Translation):
         """The sessions that the client was done with last."""
         self.asking: dict[RequestId, Question] = {}
         """Questions of the agent that wait for an answer, by their ids at the client."""
+        self.merges = False
+        """Whether the agent was seen to speak a draft that merges `_meta`."""
         self._able = able.session or v1.ClientSessionCapabilities()
 
     def session(self, session_id: str) -> DownSession:
@@ -71,12 +73,14 @@ class DownUpdates(Translation):
     def lowering(self) -> Lowering:
         """For a session of which the client has been shown nothing."""
         options = self._able.config_options
-        return Lowering(
+        lowering = Lowering(
             self.losses,
             notices=bool(self._able.notices),
             compactions=bool(self._able.compaction),
             booleans=bool(options and options.boolean),
         )
+        lowering.merges = self.merges
+        return lowering
 
     # ---- what comes
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from twofold.bridge.translation import as_request_error
 from twofold.convert.capabilities import (
+    LACKING,
     downgrade_agent,
     downgrade_client,
     upgrade_agent,
@@ -31,7 +32,6 @@ Wanted: TypeAlias = Literal["auto", 1, 2]
 # The fields of version 1 in what is read as version 2: they say the same once more.
 _CLIENT_V1 = ("clientInfo", "clientCapabilities")
 _AGENT_V1 = ("agentInfo", "agentCapabilities")
-_SESSIONS = "agentCapabilities.sessionCapabilities"
 
 
 class Agreed(Struct):
@@ -170,7 +170,8 @@ class Handshake:
             answer = told.raw
         else:
             answer = codec.encode(result)
-        losses = [loss for loss in self._losses if not _made_up(loss, agent_able)]
+        # what a peer cannot do is no loss: whoever asks for it is told so
+        losses = [loss for loss in self._losses if loss.reason not in LACKING]
         return Agreed(self.client, told.speaks, answer, able, agent_able, losses)
 
     def _converted(self, result: Any) -> Any:
@@ -211,11 +212,3 @@ def _not(version: Version) -> Version:
 def _another_version(speaks: Any, wanted: Any) -> RequestError:
     reason = {"reason": f"the agent speaks version {speaks!r}, not {wanted}"}
     return RequestError(INTERNAL_ERROR, "The agent speaks another version", reason)
-
-
-def _made_up(loss: Loss, able: v1.AgentCapabilities) -> bool:
-    """Whether the bridge does itself what an agent of version 1 cannot."""
-    sessions = able.session_capabilities or v1.SessionCapabilities()
-    lacking = {"list": not sessions.list, "close": not sessions.close}
-    lacking["resume"] = not sessions.resume and bool(able.load_session)
-    return any(lacks and loss.path == f"{_SESSIONS}.{name}" for name, lacks in lacking.items())

@@ -75,6 +75,7 @@ class Lifting(Upgrader):
         self._numbers: dict[str, int] = {}
         self._users: deque[UserMessage] = deque(maxlen=KNOWN)
         self._placed: dict[str, str] = {}  # user messages: the agent's name, or none → ours
+        self._metas: dict[str, tuple[str, ...]] = {}  # the keys that each tool call has
         self._replay: _Replay | None = None
 
     @classmethod
@@ -98,9 +99,32 @@ class Lifting(Upgrader):
         lifted = super().update(update)
         if isinstance(update, v1.UserMessageChunk):
             lifted = [self._in_place(each, named=bool(update.message_id)) for each in lifted]
+        elif isinstance(update, v1.ToolCall | v1.ToolCallUpdate):
+            self._replace_meta(lifted[-1], whole=isinstance(update, v1.ToolCall))
         if self._replay is not None:
             lifted = _primed(lifted, self._replay.primed)
         return lifted
+
+    def permission(self, request: v1.RequestPermissionRequest) -> v2.RequestPermissionRequest:
+        """A permission request; a call that was never announced is announced by it."""
+        lifted = super().permission(request)
+        if isinstance(lifted.subject, v2.ToolCallPermissionSubject):
+            self._replace_meta(lifted.subject.tool_call, whole=False)
+        return lifted
+
+    def _replace_meta(self, call: Any, *, whole: bool) -> None:
+        """Version 1 replaces metadata, the newest draft merges it: keys that go are set to null."""
+        known = self._metas.get(call.tool_call_id, ())
+        if not isinstance(call.meta, dict):
+            if whole and known:  # all of the call is replaced
+                call.meta = None
+                del self._metas[call.tool_call_id]
+            return
+        gone = dict.fromkeys(key for key in known if key not in call.meta)
+        self._metas[call.tool_call_id] = tuple(call.meta)
+        _bounded(self._metas)
+        if gone:
+            call.meta = call.meta | gone
 
     def pass_over(self, update: v1.SessionUpdate) -> None:
         """Take in an update that the client is not told of: what follows it has its place."""

@@ -7,7 +7,7 @@ goes on as a correction. What terminals print, and pieces of content, are gather
 Nothing here waits.
 """
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from twofold.convert.downgrader import Downgrader
 from twofold.convert.losses import Loss, Losses
 from twofold.convert.permission import asked_about
 from twofold.wire import v1, v2
-from twofold.wire.base import UNSET
+from twofold.wire.base import UNSET, Maybe
 
 Key: TypeAlias = tuple[type[v1.ContentChunk], str]
 
@@ -33,7 +33,10 @@ class Lowering(Downgrader):
     """A downgrader of a live session; the flags are what the client said that it shows."""
 
     def __init__(self, losses: Losses, *, notices: bool, compactions: bool, booleans: bool) -> None:
-        super().__init__(losses, notices=notices, compactions=compactions, gather=True)
+        super().__init__(losses, notices=notices, compactions=compactions, gather=True, cuts=False)
+        self.merges = False
+        """Whether `_meta` of a tool call is merged key by key, as the draft of November has it."""
+        self._metas: dict[str, dict[str, Any]] = {}
         self._booleans = booleans
         self._empty: dict[Key, bool] = {}
         """Messages without content: true if they had some, which the client has seen."""
@@ -111,10 +114,24 @@ class Lowering(Downgrader):
         if isinstance(update, v2.ToolCallUpdate | v2.ToolCallContentChunk):
             if update.tool_call_id not in self._calls:
                 self._displace()
+            if isinstance(update, v2.ToolCallUpdate) and update.meta is not UNSET:
+                meta = self._meta_of(update)
+                lowered = super()._update(replace(update, meta=meta))
+                self._metas[update.tool_call_id] = meta or {}
+                return lowered
         elif isinstance(update, v2.ConfigOptionUpdate):
             options = self.options(update.config_options, "update.configOptions")
             update = replace(update, config_options=options)
         return super()._update(update)
+
+    def _meta_of(self, patch: v2.ToolCallPatch) -> Maybe[dict[str, Any]]:
+        """The metadata that a patch leaves its call with: version 1 replaces it as a whole."""
+        meta = patch.meta
+        if not isinstance(meta, dict) or not self.merges:
+            return meta
+        known = self._metas.get(patch.tool_call_id, {})
+        merged = {key: value for key, value in (known | meta).items() if value is not None}
+        return merged if merged or known else UNSET
 
     def permission(
         self, request: v2.RequestPermissionRequest | v2.JuneRequestPermissionRequest
@@ -127,6 +144,10 @@ class Lowering(Downgrader):
             if known is None or not known.title:
                 reason = "version 1 needs a title: it is that of the request"
                 self.losses.report("subject.toolCall.title", reason)
+        if isinstance(call, v2.ToolCallPatch) and call.meta is not UNSET:
+            meta = self._meta_of(call)
+            request = _with_call(request, replace(call, meta=meta))
+            self._metas[call.tool_call_id] = meta or {}
         return super().permission(request)
 
     def _terminal(
@@ -157,3 +178,11 @@ class Lowering(Downgrader):
             else:
                 shown.append(option)
         return shown
+
+
+def _with_call(
+    request: v2.RequestPermissionRequest | v2.JuneRequestPermissionRequest, call: v2.ToolCallPatch
+) -> Any:
+    if isinstance(request, v2.JuneRequestPermissionRequest):
+        return replace(request, tool_call=call)
+    return replace(request, subject=v2.ToolCallPermissionSubject(call))

@@ -1,7 +1,7 @@
 """A client of version 2 and an agent of version 1: everything but turns and questions.
 
-What version 2 takes for granted and the agent lacks is made up for: a list of the sessions of this
-bridge, a resume by a load whose replay is kept from the client, a close that only forgets.
+What version 2 takes for granted and the agent lacks is made up for, where that can be done: a
+resume by a load whose replay is kept from the client, a close that only forgets.
 """
 
 from collections.abc import Callable
@@ -208,18 +208,10 @@ class Up(UpQuestions):
     # ---- sessions are listed, and end
 
     def _list(self, request: Request) -> None:
-        if self._able.list:
-            self._simple(request)
-            return
-        params = codec.decode(request.params or b"{}", v2.ListSessionsRequest)
-        infos = [
-            v2.SessionInfo(session.session_id, session.roots[0], session.roots[1:] or UNSET)
-            for session in self.sessions.values()
-            if session.roots
-            and session.muted != "closed"
-            and params.cwd in (UNSET, None, session.roots[0])
-        ]
-        self.respond(self.client, request.id, v2.ListSessionsResponse(infos))
+        if not self._able.list:
+            reason = "The agent cannot list its sessions: it has no session/list"
+            raise RequestError(METHOD_NOT_FOUND, reason)
+        self._simple(request)
 
     def _close(self, request: Request) -> None:
         params = codec.decode(request.params or b"{}", v2.SessionParams)

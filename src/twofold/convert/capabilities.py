@@ -20,6 +20,12 @@ from twofold.wire.shared import Capability, EnvVariable, Implementation
 NAMELESS = Implementation("unknown", "0")
 """Who a peer of version 1 is that does not say; version 2 requires it."""
 
+_GRANTED_BY_1 = "version 1 takes it for granted"
+_GRANTED_BY_2 = "version 2 takes it for granted"
+_LOGOUT = "version 2 has it wherever there are auth methods"
+LACKING = frozenset({_GRANTED_BY_1, _GRANTED_BY_2, _LOGOUT})
+"""The reasons of losses that are none for someone who answers the requests: what was not there."""
+
 T = TypeVar("T")
 W = TypeVar("W", bound=Wire)
 
@@ -136,10 +142,8 @@ def upgrade_agent(result: v1.InitializeResponse, losses: Losses) -> v2.Initializ
     logout = capabilities.auth.logout if capabilities.auth else UNSET
     # v2: a list of auth methods that is not empty says that login and logout are there
     if bool(logout) != bool(methods):
-        where = "wherever" if methods else "only where"
-        losses.report(
-            "agentCapabilities.auth.logout", f"version 2 has it {where} there are auth methods"
-        )
+        only = "version 2 has it only where there are auth methods"
+        losses.report("agentCapabilities.auth.logout", _LOGOUT if methods else only)
     return v2.InitializeResponse(
         2,
         result.agent_info or NAMELESS,
@@ -192,16 +196,15 @@ def _upgrade_agent_capabilities(
 def _report_lacking(
     capabilities: v1.AgentCapabilities, sessions: v1.SessionCapabilities, losses: Losses, path: str
 ) -> None:
-    reason = "version 2 takes it for granted"
     if not capabilities.load_session:
-        losses.report(f"{path}.loadSession", reason)
+        losses.report(f"{path}.loadSession", _GRANTED_BY_2)
     for name, marker in (
         ("list", sessions.list),
         ("resume", sessions.resume),
         ("close", sessions.close),
     ):
         if not marker:
-            losses.report(f"{path}.sessionCapabilities.{name}", reason)
+            losses.report(f"{path}.sessionCapabilities.{name}", _GRANTED_BY_2)
         _report_beside(marker, losses, f"{path}.sessionCapabilities.{name}")
 
 
@@ -299,7 +302,7 @@ def _downgrade_mcp_capabilities(
     mcp: Maybe[v2.McpCapabilities], losses: Losses, path: str
 ) -> Omittable[v1.McpCapabilities]:
     if not mcp or not mcp.stdio:
-        losses.report(f"{path}.stdio", "version 1 takes it for granted")
+        losses.report(f"{path}.stdio", _GRANTED_BY_1)
     if not mcp:
         return UNSET
     _report_beside(mcp.stdio, losses, f"{path}.stdio")

@@ -104,6 +104,7 @@ class Downgrader:
     `terminal_limit`: how much of a terminal's text is shown, counted from its end.
     `gather`: what terminals print, and pieces of content, are not sent at once but by `flush`, for
     each time the whole content of the tool call is sent. Before a call ends they are sent, too.
+    `cuts`: whether it is a loss that a message is the same text in other pieces.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Downgrader:
         compactions: bool = True,
         terminal_limit: int = 64 * 1024,
         gather: bool = False,
+        cuts: bool = True,
     ) -> None:
         self.losses = Losses() if losses is None else losses
         self._notices = notices
@@ -125,6 +127,7 @@ class Downgrader:
         self._terminals: dict[str, _Terminal] = {}
         self._referring: dict[str, set[str]] = {}  # terminal → tool calls
         self._gather = gather
+        self._cuts = cuts
         self.gathered: dict[str, None] = {}
         """The tool calls that have content, or output of terminals, that was not sent yet."""
         self._plan = PLAN_ID  # the one that is shown
@@ -227,7 +230,7 @@ class Downgrader:
         suffix = sent.suffix(content)
         if suffix is None:
             return self._correction(shape, update.message_id, content)
-        if not sent.cut_like(content):
+        if self._cuts and not sent.cut_like(content):
             self.losses.report("update.content", "version 1 keeps the chunks as they were sent")
         chunks = self._chunks(shape, sent.message_id, suffix)
         for block in suffix:
