@@ -20,6 +20,7 @@ from tests.raw_agent import (
     talk,
 )
 from twofold import ClientSession, Reply
+from twofold.runtime.client.feed import LONGEST_SILENCE, SILENCE_LOADED, SILENCE_NEW
 from twofold.wire import v2
 
 both = pytest.mark.parametrize("version", [1, 2])
@@ -945,3 +946,156 @@ async def test_a_handler_can_ask_the_agent_something(version: int) -> None:
         finish(version, agent, prompt)
         await within(1, turn)
         assert answers == [7]
+
+
+# ---- what belongs to no turn -----------------------------------------------------------------
+
+
+def load(agent: RawAgent) -> None:
+    """Answer `session/load` at once; whatever else comes of it comes later."""
+    agent.answers["session/load"] = {}
+
+
+async def after(seconds: float, *updates: Json, agent: RawAgent) -> None:
+    await asyncio.sleep(seconds)
+    agent.update(*updates)
+
+
+@simulated
+async def test_a_replay_that_comes_after_the_answer_to_load_is_no_part_of_the_reply() -> None:
+    async with talk(1) as (client, agent):
+        load(agent)
+        session = await client.load_session("s")
+        turn = start(session)
+        for number in range(20):  # longer than any silence, and without one
+            await asyncio.sleep(0.1)
+            agent.update(said(f"old {number} ", None))
+        assert agent.methods().count("session/prompt") == 0
+        prompt = await agent.heard("session/prompt")
+        agent.update(said("new", None))
+        agent.answer(prompt, DONE)
+        assert (await turn).text == "new"
+        assert now() == pytest.approx(2.0 + SILENCE_LOADED)
+
+
+@simulated
+async def test_a_greeting_after_the_answer_to_new_is_no_part_of_the_reply() -> None:
+    async with talk(1) as (client, agent):
+        session = await client.new_session()
+        turn = start(session)
+        await after(0.04, said("Welcome!", None), agent=agent)
+        prompt = await agent.heard("session/prompt")
+        agent.update(said("new", None))
+        agent.answer(prompt, DONE)
+        assert (await turn).text == "new"
+        greeting = session.state.entries[0]
+        assert isinstance(greeting, twofold.Message)
+        assert greeting.text == "Welcome!"
+
+
+@simulated
+async def test_only_the_first_prompt_waits_for_silence_and_not_if_there_was_enough() -> None:
+    async with talk(1, {"session/prompt": DONE}) as (client, agent):
+        session = await client.new_session()
+        await session.prompt("one")
+        assert now() == SILENCE_NEW
+        agent.update(said("an afterthought", None))
+        await session.prompt("two")
+        assert now() == SILENCE_NEW
+        load(agent)
+        await client.load_session("s")  # told again, it may be told late
+        await session.prompt("three")
+        assert now() == SILENCE_NEW + SILENCE_LOADED
+        await client.new_session()
+        await asyncio.sleep(60)
+        before = now()
+        await session.prompt("four")
+        assert now() == before
+
+
+@simulated
+async def test_version_2_marks_its_turns_and_waits_for_no_silence() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session()
+        turn = start(session)
+        finish(2, agent, await begin(2, agent))
+        await turn
+        assert now() == 0
+
+
+@simulated
+async def test_an_agent_that_never_falls_silent_gets_the_prompt_all_the_same() -> None:
+    async with talk(1) as (client, agent):
+        session = await client.new_session()
+        turn = start(session)
+
+        async def talk_on() -> None:
+            while True:
+                await after(SILENCE_NEW / 2, said("on and ", None), agent=agent)
+
+        talking = asyncio.create_task(talk_on())
+        prompt = await agent.heard("session/prompt")
+        assert now() == LONGEST_SILENCE
+        talking.cancel()
+        agent.answer(prompt, DONE)
+        await turn
+
+
+@simulated
+async def test_what_is_no_part_of_a_reply_delays_no_prompt() -> None:
+    async with talk(1, {"session/prompt": DONE}) as (client, agent):
+        session = await client.new_session()
+        turn = start(session)
+        commands = {"sessionUpdate": "available_commands_update", "availableCommands": []}
+        usage = {"sessionUpdate": "usage_update", "used": 1, "size": 2}
+        await after(SILENCE_NEW / 2, commands, usage, agent=agent)
+        await turn
+        assert now() == SILENCE_NEW
+
+
+@simulated
+async def test_a_prompt_that_waits_for_silence_can_be_cancelled_and_is_never_sent() -> None:
+    async with talk(1) as (client, agent):
+        session = await client.new_session()
+        turn = start(session)
+        await asyncio.sleep(0)
+        await session.cancel()
+        assert (await turn).stop_reason == "cancelled"
+        other = start(session)
+        await asyncio.sleep(0)
+        other.cancel()
+        await asyncio.wait([other])
+        await asyncio.sleep(1)
+        assert not {"session/prompt", "session/cancel"}.intersection(agent.methods())
+
+
+@simulated
+async def test_a_prompt_that_waits_for_silence_fails_when_the_agent_goes() -> None:
+    async with talk(1) as (client, agent):
+        session = await client.new_session()
+        turn = start(session)
+        await asyncio.sleep(0)
+        await agent.gone()
+        with pytest.raises(twofold.ConnectionEnded):
+            await turn
+        assert now() <= SILENCE_NEW
+
+
+@both
+@simulated
+async def test_a_session_is_in_a_turn_from_the_prompt_to_its_end(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session()
+        seen: list[bool] = []
+        session.on_update(lambda update: seen.append(session.in_turn))
+        agent.update(said("before"))
+        await until(lambda: seen == [False])
+        turn = start(session)
+        prompt = await begin(version, agent)
+        agent.update(said("inside"))
+        finish(version, agent, prompt)
+        await turn
+        agent.update(said("after"))
+        await until(lambda: seen[-1] is False)
+        assert seen[0] is False
+        assert all(seen[1:-1])

@@ -425,6 +425,56 @@ def test_what_is_replayed_is_no_part_of_the_turn_but_of_the_session() -> None:
     ]
 
 
+NO_IDS = """
+def text(said):
+    content = {"type": "text", "text": said}
+    update({"sessionUpdate": "agent_message_chunk", "content": content})
+
+def prompt(request):
+    text("the second answer")
+    answer(request, {"stopReason": "end_turn"})
+"""
+LATE_REPLAY = (
+    FORGETFUL.replace("LOADS", "yes")
+    + NO_IDS
+    + """
+forgotten = fail
+def fail(request, *reason):
+    if request["method"] != "session/load":
+        return forgotten(request, *reason)
+    text("the first ")
+    answer(request, {})
+    for piece in ("answer", " of", " long", " ago"):
+        time.sleep(0.03)
+        text(piece)
+"""
+)
+GREETS = (
+    NO_IDS
+    + """
+greets = answer
+def answer(request, result):
+    greets(request, result)
+    if request["method"] == "session/new":
+        time.sleep(0.01)
+        text("Welcome!")
+"""
+)
+
+
+@pytest.mark.parametrize("form", ["text", "quiet"])
+@pytest.mark.parametrize(
+    ("agent", "options"),
+    [(raw_agent(LATE_REPLAY), ["--resume", "s"]), (raw_agent(GREETS), [])],
+    ids=["replays after the answer", "greets after the answer"],
+)
+def test_what_an_agent_sends_after_it_answered_for_the_session_is_not_printed_as_the_reply(
+    agent: list[str], options: list[str], form: str
+) -> None:
+    result = called("--prompt", "x", "--format", form, *options, "--", *agent)
+    assert (result.exit_code, result.output) == (0, "the second answer\n")
+
+
 # ---- sessions that are gone on with ------------------------------------------------------------
 
 

@@ -170,7 +170,7 @@ class Quiet(Printer):
 
 
 class Text(Printer):
-    """What the agent says, as it comes; a blank line stands between two messages."""
+    """What the agent says in the turn, as it comes; a blank line stands between two messages."""
 
     def __init__(self, session: ClientSession, screen: Screen) -> None:
         super().__init__(session, screen)
@@ -180,7 +180,9 @@ class Text(Printer):
         self._titles: dict[str, str] = {}
 
     def update(self, update: v2.SessionUpdate) -> None:
-        """One update of the session."""
+        """One update of the session; a replay, a greeting or an afterthought is not printed."""
+        if not self._session.in_turn:
+            return
         match update:
             case v2.AgentMessageChunk(content=v2.TextContent(text=text)):
                 self._say(update.message_id, text)

@@ -11,10 +11,26 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from twofold.runtime.errors import Problem, Report, described, log
-from twofold.session.changes import Change, Changes, StateChanged
+from twofold.session.changes import (
+    Change,
+    Changes,
+    ContentAppended,
+    EntryAdded,
+    EntryChanged,
+    StateChanged,
+)
 
 RATE = 60.0
 """How often a view is told of changes, per second."""
+SILENCE_NEW = 0.05
+"""For how many seconds a version 1 agent must add nothing to a new session before the first prompt.
+
+An agent that greets does so in the next turn of its own loop, a few milliseconds after its answer.
+"""
+SILENCE_LOADED = 0.15
+"""The same for a session that was loaded or resumed: a replay reads a file between two messages."""
+LONGEST_SILENCE = 5.0
+"""How many seconds after the answer the first prompt is sent in any case."""
 
 OnChange: TypeAlias = Callable[[list[Change]], None]
 
@@ -131,3 +147,35 @@ class ChangeCallback(_Gathered):
         except Exception as error:
             text = f"A callback for changes failed: {described(error)}"
             self._report(Problem("handler", text, error=error))
+
+
+class Silence:
+    """How long a first prompt should wait for the end of what belongs to no turn.
+
+    Version 1 does not mark where a turn begins: a replay that comes after the answer to
+    `session/load`, or a greeting after the one to `session/new`, would count as the reply. So a
+    prompt waits until nothing was added to the transcript for `seconds`, counted from the answer
+    and from every addition: who prompts later than that does not wait at all.
+    """
+
+    def __init__(self, seconds: float, longest: float = LONGEST_SILENCE) -> None:
+        self._seconds = seconds
+        self._since = asyncio.get_running_loop().time()
+        self._limit = self._since + longest
+
+    def add(self, changes: Changes) -> None:
+        """More changed; usage, commands and settings are no part of a reply."""
+        if any(isinstance(change, _TRANSCRIPT) for change in changes):
+            self._since = asyncio.get_running_loop().time()
+
+    @property
+    def left(self) -> float:
+        """How many seconds a prompt should still wait; 0 or less: it may be sent."""
+        return min(self._since + self._seconds, self._limit) - asyncio.get_running_loop().time()
+
+    def end(self) -> None:
+        """The session is gone: there is nothing to wait for."""
+        self._limit = 0.0
+
+
+_TRANSCRIPT = (EntryAdded, EntryChanged, ContentAppended)

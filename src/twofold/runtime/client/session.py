@@ -17,7 +17,7 @@ from twofold.policy import Decided, Subject
 from twofold.rpc.errors import RESOURCE_NOT_FOUND, RequestFailed
 from twofold.rpc.messages import Request
 from twofold.runtime.client import settings
-from twofold.runtime.client.feed import RATE, ChangeFeed, OnChange
+from twofold.runtime.client.feed import RATE, SILENCE_LOADED, SILENCE_NEW, ChangeFeed, OnChange
 from twofold.runtime.client.permissions import Permissions, Waiting, response
 from twofold.runtime.client.prompting import Part, blocks_of
 from twofold.runtime.client.turns import GIVE_UP, Reply, Turns
@@ -65,7 +65,7 @@ class ClientSession:
             lambda: self.roots,
             client.count_questions,
         )
-        self._turns = Turns(self)
+        self._turns = Turns(self, self._watchers)
         self._why: Exception | None = None
 
     @property
@@ -178,6 +178,11 @@ class ClientSession:
         blocks = blocks_of(parts, self.client.prompt_capabilities, self.client.agent_name)
         return await self._turns.prompt(blocks)
 
+    @property
+    def in_turn(self) -> bool:
+        """Whether what the agent sends now belongs to the turn of a prompt of this client."""
+        return self._turns.begun
+
     async def cancel(self, give_up: float = GIVE_UP) -> None:
         """Stop the turn and wait until it has ended; after `give_up` seconds it is given up.
 
@@ -231,6 +236,8 @@ class ClientSession:
         """The answer to new, load or resume."""
         updates: list[v2.SessionUpdate] = []
         if isinstance(outcome, v1.NewSessionResponse | v1.SessionSetup) and self._upgrader:
+            made = isinstance(outcome, v1.NewSessionResponse)
+            self._watchers.expect_silence(SILENCE_NEW if made else SILENCE_LOADED)
             if outcome.modes or outcome.config_options:  # one that says nothing changes nothing
                 self._upgrader.setup(outcome)
                 updates.append(v2.ConfigOptionUpdate(self._upgrader.config_options))

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from twofold.convert.turn import OpenTurn
 from twofold.rpc.errors import INTERNAL_ERROR, REQUEST_CANCELLED, RequestFailed
+from twofold.runtime.client.watching import Watchers
 from twofold.runtime.errors import ConnectionClosed, ConnectionEnded, Problem
 from twofold.runtime.inbox import Inbox
 from twofold.session import Draft, Message
@@ -101,8 +102,9 @@ class Turn(Struct, eq=False):
 class Turns:
     """The turns that go on in one session."""
 
-    def __init__(self, session: "ClientSession") -> None:
+    def __init__(self, session: "ClientSession", watchers: Watchers) -> None:
         self._session = session
+        self._watchers = watchers
         self._open: list[Turn] = []
         self._one = asyncio.Lock()  # version 1 has one turn at a time
 
@@ -110,6 +112,11 @@ class Turns:
     def going_on(self) -> bool:
         """Whether a prompt waits for the end of its turn."""
         return bool(self._open)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a prompt was sent whose turn has not ended, as far as updates were handled."""
+        return any(turn.open is not None and not turn.end.done() for turn in self._open)
 
     # ---- prompts
 
@@ -142,6 +149,7 @@ class Turns:
         if turn.end.done():
             return  # it was cancelled while it waited
         self._session.check_open()
+        await self._silence(turn)
         asking = asyncio.create_task(self._ask(turn))
         try:
             await turn.end
@@ -149,6 +157,13 @@ class Turns:
             # version 2 may still answer a prompt whose turn is over; nobody else will
             late = turn.failure is None and not turn.given_up
             await _finished(asking, SETTLE if late else 0)
+
+    async def _silence(self, turn: Turn) -> None:
+        """Wait until what comes after the answer to new or load has come: it is no reply."""
+        while (left := self._watchers.silence_left) > 0 and not turn.end.done():
+            await asyncio.wait({turn.end}, timeout=left)
+        self._watchers.stop_silence()
+        self._session.check_open()
 
     async def _ask(self, turn: Turn) -> None:
         def arrived(outcome: Any) -> Inbox:

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from twofold.runtime.client.feed import RATE, ChangeCallback, ChangeFeed, OnChange
+from twofold.runtime.client.feed import RATE, ChangeCallback, ChangeFeed, OnChange, Silence
 from twofold.runtime.errors import Problem, Report, described
 from twofold.session.changes import Changes
 from twofold.wire import v2
@@ -27,13 +27,14 @@ class Watchers:
 
     def __init__(self, session_id: str, report: Report) -> None:
         self.handlers: list[OnUpdate] = []
-        self.feeds: list[ChangeFeed | ChangeCallback] = []
+        self.feeds: list[ChangeFeed | ChangeCallback | Silence] = []
         self._session_id = session_id
         self._report = report
         self._stuck: dict[int, int] = {}  # by identity: a handler need not be hashable
         self._waiting: asyncio.Task[None] | None = None
         self._awaited: OnUpdate | None = None
         self._over = False
+        self._silence: Silence | None = None
 
     # ---- views
 
@@ -52,12 +53,29 @@ class Watchers:
 
         return stop
 
-    def _add(self, feed: ChangeFeed | ChangeCallback) -> None:
+    def expect_silence(self, seconds: float) -> None:
+        """A version 1 agent answered for the session: it may still replay, or greet."""
+        self.stop_silence()
+        self._silence = Silence(seconds)
+        self._add(self._silence)
+
+    @property
+    def silence_left(self) -> float:
+        """How many seconds a first prompt should still wait; 0 or less: it may be sent."""
+        return self._silence.left if self._silence is not None else 0.0
+
+    def stop_silence(self) -> None:
+        """The first prompt is sent: later ones do not wait."""
+        if self._silence is not None:
+            self._forget(self._silence)
+            self._silence = None
+
+    def _add(self, feed: ChangeFeed | ChangeCallback | Silence) -> None:
         self.feeds.append(feed)
         if self._over:
             feed.end()
 
-    def _forget(self, feed: ChangeFeed | ChangeCallback) -> None:
+    def _forget(self, feed: ChangeFeed | ChangeCallback | Silence) -> None:
         if feed in self.feeds:
             self.feeds.remove(feed)
 
