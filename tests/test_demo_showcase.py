@@ -145,6 +145,27 @@ def test_what_was_allowed_for_always_is_not_asked_again(version: Version) -> Non
 
 
 @BOTH
+def test_the_cost_of_a_session_never_falls(version: Version) -> None:
+    costs: list[float] = []
+
+    async def main() -> None:
+        async with meeting(version) as met:
+            session = await met.client.new_session()
+
+            @session.on_update
+            def note(update: Any) -> None:
+                if isinstance(update, v2.UsageUpdate) and update.cost:
+                    costs.append(update.cost.amount)
+
+            for _ in range(4):
+                await session.prompt("go")
+
+    run(main())
+    assert len(costs) == 8
+    assert costs == sorted(set(costs))
+
+
+@BOTH
 def test_the_options_change_the_story(version: Version) -> None:
     def ask(question: twofold.Question) -> Any:
         raise AssertionError("nobody is asked in the mode code")

@@ -16,6 +16,8 @@ from twofold.wire.shared import Cost, PermissionOption
 TITLE = "No more negative zero"
 COMMAND = "python -m pytest -q && python -m weather oslo"
 CONTEXT = 200_000
+COST = 0.0512
+"""What a turn costs, in dollars."""
 
 # ---- what can be set -------------------------------------------------------------------------
 
@@ -139,7 +141,7 @@ async def showcase(scene: Scene) -> None:
     ran = await _run(scene)
     await _plan(scene, 4 if ran else 3, "cancelled")
     await (_conclude if ran else _conclude_unseen)(scene)
-    await _usage(scene, 53_418, 0.0512)
+    await _usage(scene, 53_418, COST)
 
 
 async def _think(scene: Scene) -> None:
@@ -155,7 +157,9 @@ async def _think(scene: Scene) -> None:
 
 
 async def _usage(scene: Scene, used: int, cost: float) -> None:
-    await scene.turn.usage(used, CONTEXT, Cost(round(cost * scene.number, 4), "USD"))
+    """What is used; the cost is that of the session, so it adds up over its turns."""
+    total = COST * (scene.number - 1) + cost
+    await scene.turn.usage(used, CONTEXT, Cost(round(total, 4), "USD"))
 
 
 async def _look(scene: Scene) -> None:
