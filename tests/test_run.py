@@ -382,6 +382,58 @@ def test_a_message_is_printed_once_however_it_comes(turn: str, printed: str) -> 
     assert (result.exit_code, result.output) == (0, printed)
 
 
+PICTURED = """
+def block(**content): update({"sessionUpdate": "agent_message_chunk", "messageId": "m",
+                              "content": content})
+def turn():
+    text("See:"); block(type="image", mimeType="image/png", data="A" * 16000)
+    block(type="resource_link", name="a.py", uri="file:///a.py"); text("Done.")
+    whole("\\n \\n\\n  Bye", "n")
+"""
+
+
+def test_what_is_no_text_is_named_where_it_stands_and_blank_lines_lead_no_message() -> None:
+    named = "[image image/png, 12 KB]\n[link a.py, file:///a.py]\n"
+    agent = raw_agent(f"{SECOND}\n{PICTURED}")
+    result = called("--prompt", "x", "--", *agent)
+    assert (result.exit_code, result.output) == (0, f"See:\n{named}Done.\n\n  Bye\n")
+    quiet = called("--prompt", "x", "--format", "quiet", "--", *agent)
+    assert (quiet.exit_code, quiet.output) == (0, "  Bye\n")
+
+
+def test_a_message_of_nothing_but_blanks_is_not_the_last_one() -> None:
+    agent = raw_agent(f"{SECOND}\ndef turn(): text('A'); whole('\\n', 'b')")
+    for form in ("text", "quiet"):
+        result = called("--prompt", "x", "--format", form, "--", *agent)
+        assert (result.exit_code, result.output) == (0, "A\n")
+
+
+FAILS = """
+def prompt(request):
+    why = {"type": "text", "text": "no such\x1b[2J text\\n\\n2\\n3\\n4"}
+    said = {"type": "content", "content": why}
+    update({"sessionUpdate": "tool_call", "toolCallId": "a", "title": "Edit a.py", "kind": "edit"})
+    for _ in range(2):
+        update({"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "failed",
+                "content": [said]})
+    update({"sessionUpdate": "tool_call", "toolCallId": "b", "title": "Look", "status": "failed",
+            "rawOutput": {"error": "gone"}})
+    update({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Run", "status": "failed"})
+    answer(request, {"stopReason": "end_turn"})
+"""
+
+
+def test_a_tool_call_that_failed_is_told_once_with_the_first_lines_of_why() -> None:
+    result = called("--prompt", "x", "--", *raw_agent(FAILS))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.splitlines() == [
+        "[edit] Edit a.py",
+        *("[failed] Edit a.py", "  no such text", "  2", "  3"),
+        *("[other] Look", "[failed] Look", '  {"error":"gone"}'),
+        *("[other] Run", "[failed] Run"),
+    ]
+
+
 EVIL = r"""
 def turn():
     text("\x1b]0;owned\x07A\x1b"); text("[2J\x9b31mB\u202e\x08")

@@ -8,17 +8,26 @@ A stream that nobody reads any more is left alone, and the turn goes on.
 import os
 import re
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Literal, TextIO, TypeAlias
+from typing import Final, Literal, TextIO, TypeAlias
 
 from twofold.runtime.client.session import ClientSession
 from twofold.runtime.client.turns import Reply
-from twofold.session import Message, snapshot
+from twofold.session import Message, Session, ToolCall, snapshot
 from twofold.text.pieces import Pieces
 from twofold.text.safe import one_line, sanitize
+from twofold.view.blocks import DescribedItem, TerminalItem, TextItem
+from twofold.view.content import described
+from twofold.view.outline import entry_block
 from twofold.wire import codec, v2
+from twofold.wire.content import ContentBlock, TextContent
 
 Form: TypeAlias = Literal["text", "json", "updates", "quiet"]
+
+FAILURE_LINES: Final = 3
+"""How many lines of what a failed tool call said are printed."""
+_LONGEST_LINE: Final = 300
 
 
 class Stream:
@@ -161,12 +170,14 @@ class Quiet(Printer):
         """The turn is over; without a reply if it was broken off."""
         super().end(reply)
         said = [
-            entry.text
+            _words(entry.content)
             for entry in (reply.entries if reply is not None else [])
-            if isinstance(entry, Message) and entry.role == "agent" and entry.text
+            if isinstance(entry, Message) and entry.role == "agent" and entry.content
         ]
-        if said:
-            self._screen.text(sanitize(said[-1]).rstrip() + "\n")
+        shown = [text for text in said if text.strip()]
+        if shown:
+            text = _LEADING_BLANK.sub("", sanitize(shown[-1]))
+            self._screen.text(text.rstrip() + "\n")
 
 
 class Text(Printer):
@@ -177,25 +188,42 @@ class Text(Printer):
         self._said: dict[str, list[str]] = {}
         self._message: str | None = None
         self._pieces = Pieces()
+        self._printed = False
+        """Something of any message was printed."""
+        self._begun = False
+        """Something of the message that is printed now was, so that its blank lines count."""
         self._titles: dict[str, str] = {}
+        self._failed: set[str] = set()
 
     def update(self, update: v2.SessionUpdate) -> None:
         """One update of the session; a replay, a greeting or an afterthought is not printed."""
         if not self._session.in_turn:
             return
         match update:
-            case v2.AgentMessageChunk(content=v2.TextContent(text=text)):
-                self._say(update.message_id, text)
+            case v2.AgentMessageChunk(content=block):
+                before = self._said.get(update.message_id) or [""]
+                self._say(update.message_id, _word(block, before[-1]))
             case v2.AgentMessage(content=list(content)):
-                texts = [block.text for block in content if isinstance(block, v2.TextContent)]
-                self._replace(update.message_id, "".join(texts))
+                self._replace(update.message_id, _words(content))
             case v2.AgentMessage(content=None):
                 self._replace(update.message_id, "")
-            case v2.ToolCallUpdate(tool_call_id=identity, title=str(title)):
-                if self._titles.get(identity) != title:
-                    self._titles[identity] = title
-                    kind = self._session.state.tool_calls[identity].kind
-                    self._screen.tell(f"[{one_line(kind)}] {one_line(title)}")
+            case v2.ToolCallUpdate(tool_call_id=identity):
+                self._call(self._session.state.tool_calls[identity], update.title)
+
+    def _call(self, call: ToolCall, title: object) -> None:
+        identity = call.tool_call_id
+        if isinstance(title, str) and self._titles.get(identity) != title:
+            self._titles[identity] = title
+            self._screen.tell(f"[{one_line(call.kind)}] {one_line(title)}")
+        if call.status == "failed" and identity not in self._failed:
+            self._failed.add(identity)
+            if not self._was_denied(identity):
+                self._screen.tell("\n".join(_failure(call, self._session.state)))
+
+    def _was_denied(self, tool_call_id: str) -> bool:
+        """Whether the line that tells the decision already tells why it failed."""
+        decisions = self._session.decisions
+        return any(each.tool_call_id == tool_call_id and not each.allowed for each in decisions)
 
     def _replace(self, message_id: str, text: str) -> None:
         """A message as a whole: most often all of what was said in pieces, or more of it."""
@@ -212,20 +240,68 @@ class Text(Printer):
             return
         if message_id != self._message:
             self._end_message()
-            if self._said:
-                self._screen.text("\n")
-            self._message = message_id
+            self._message, self._begun = message_id, False
         self._said.setdefault(message_id, []).append(text)
-        self._screen.text(self._pieces.add(text))
+        self._print(self._pieces.add(text))
+
+    def _print(self, text: str) -> None:
+        if not self._begun:
+            text = _LEADING_BLANK.sub("", text)
+            if not text:
+                return
+            if self._printed:
+                self._screen.text("\n")
+            self._begun = self._printed = True
+        self._screen.text(text)
 
     def _end_message(self) -> None:
-        self._screen.text(self._pieces.end())
+        left = self._pieces.end()
+        if left:
+            self._print(left)
         self._screen.fresh_line()
 
     def end(self, reply: Reply | None) -> None:
         """The turn is over; without a reply if it was broken off."""
         self._end_message()
         super().end(reply)
+
+
+_LEADING_BLANK: Final = re.compile(r"\A(?:[^\S\n]*\n)+")
+
+
+def _words(content: Iterable[ContentBlock]) -> str:
+    """A message as text; what is not text is named on a line of its own."""
+    words: list[str] = []
+    for block in content:
+        words.append(_word(block, words[-1] if words else ""))
+    return "".join(words)
+
+
+def _word(block: ContentBlock, before: str) -> str:
+    if isinstance(block, TextContent):
+        return block.text
+    line = f"{described(block)}\n"
+    return line if not before or before.endswith("\n") else f"\n{line}"
+
+
+def _failure(call: ToolCall, session: Session) -> list[str]:
+    """A failed tool call: its title, and the first lines of what it said of that."""
+    shown = entry_block(session, call)
+    lines: list[str] = []
+    for item in shown.items if call.content else ():
+        match item:
+            case TextItem():
+                lines += item.text.splitlines()
+            case DescribedItem():
+                lines.append(item.text)
+            case TerminalItem():  # of a command the end tells most
+                lines += [*item.text.rstrip().splitlines()[-FAILURE_LINES:], item.exit or ""]
+    if not lines and call.raw_output is not None:
+        raw = call.raw_output
+        lines = (raw if isinstance(raw, str) else codec.encode(raw).decode()).splitlines()
+    told = [each for each in map(one_line, lines) if each][:FAILURE_LINES]
+    title = one_line(call.title or "") or one_line(call.name or "") or one_line(call.kind)
+    return [f"[failed] {title}", *(f"  {each[:_LONGEST_LINE]}" for each in told)]
 
 
 PRINTERS: dict[Form, type[Printer]] = {
