@@ -32,6 +32,15 @@ def test_who_waits_for_a_slow_start_sees_for_how_long_and_what_the_agent_said_la
         leave(stage)
 
 
+def test_who_waits_for_a_command_that_is_no_agent_is_told_what_to_check() -> None:
+    with client(agent=["sleep", "60"], columns=60) as stage:
+        stage.wait_for("It has not answered initialize yet.")
+        stage.wait_for("Many programs need an option such as --acp")
+        stage.press("ctrl-c")
+        assert stage.wait_end() == 5
+        assert "initialize" not in stage.text
+
+
 REFUSED: dict[str, tuple[list[str], int, str]] = {
     "a command that is not there": (
         ["no-such-agent"],
@@ -41,7 +50,7 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
     "one that ends with a message": (FALLS, 7, "no key is set"),
     "one that ends without": (["true"], 7, "ended with exit code 0"),
     "one that repeats what it hears": (["cat"], 1, "it is not an agent"),
-    "one that talks and ends": (["echo", "Welcome!"], 7, "ended with exit code 0"),
+    "one that talks and ends": (["echo", "Welcome!"], 7, "no message of the protocol: Welcome!"),
 }
 
 

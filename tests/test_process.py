@@ -267,7 +267,7 @@ def test_it_leads_a_session_of_its_own() -> None:
         (["{tmp}/plain"], {}, ["may not be executed", "chmod +x"]),
         (["{tmp}/orphan"], {}, ["interpreter", "is not there"]),
         (["{tmp}/garbage"], {}, ["is no program"]),
-        (["{tmp}"], {}, ["may not be executed"]),
+        (["{tmp}"], {}, ["{tmp} is a directory"]),
         (["sh"], {"cwd": "{tmp}/missing"}, ["{tmp}/missing does not exist"]),
         (["sh"], {"cwd": "{tmp}/plain"}, ["{tmp}/plain is not a directory"]),
         (["sh", "a\0b"], {}, ["null byte"]),

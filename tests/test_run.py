@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from tests.raw_process import raw_agent
 from twofold.cli.commands import commands
+from twofold.runtime.commands import IS_IT
 from twofold.term.client.connecting import Connecting, Wanted
 
 Json = dict[str, Any]
@@ -211,6 +212,44 @@ def test_what_an_agent_cannot_do_is_said_and_has_a_status(
     result = called("--prompt", "hi", *arguments, "--", *command)
     assert result.exit_code == status
     assert told in result.stderr
+
+
+NO_MESSAGE = "It printed this, which is no message of the protocol:"
+
+
+def test_what_a_command_that_is_no_agent_printed_is_shown_once() -> None:
+    result = called("--prompt", "x", "--", "echo", "hi \x1b[2Jthere")
+    assert (result.exit_code, result.stdout) == (7, "")
+    first, *rest = result.stderr.splitlines()
+    assert first.endswith(f"ended with exit code 0. {NO_MESSAGE}")
+    assert rest == ["  hi there", IS_IT]
+    many = called("--prompt", "x", "--", "seq", "100000")
+    assert many.stderr.splitlines()[1:] == [*(f"  {n}" for n in range(1, 11)), "  …", IS_IT]
+
+
+def test_what_an_agent_that_is_started_twice_printed_is_reported_once() -> None:
+    banner = "write(b'Loading\\n'); "
+    falls = "if request['params']['protocolVersion'] == 2: sys.exit(9)"
+    agent = raw_agent(
+        f"{banner}\nbefore = initialize\ndef initialize(request):\n    {falls}\n    before(request)"
+    )
+    result = called("--prompt", "x", "--", *agent)
+    assert result.exit_code == 0
+    assert result.stderr == "The agent sent something that is no message: not JSON: Loading\n"
+
+
+def test_what_a_silent_command_printed_is_shown() -> None:
+    command = ["sh", "-c", "echo Welcome; exec cat > /dev/null"]
+    result = called("--prompt", "x", "--timeout", "1", "--", *command)
+    assert result.exit_code == 124
+    assert result.stderr.endswith(f"{IS_IT}\n{NO_MESSAGE}\n  Welcome\n")
+
+
+def test_a_directory_is_no_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = called("--prompt", "x", "--", str(tmp_path))
+    assert result.exit_code == 7
+    assert f"{tmp_path} is a directory." in result.stderr
+    assert "chmod" not in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from twofold.cli import status
 from twofold.cli.login import sits_there, with_login
-from twofold.cli.meanwhile import problems, slow
+from twofold.cli.meanwhile import Problems, slow
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.errors import PeerError, TwofoldError
 from twofold.policy import Policy
@@ -109,9 +109,10 @@ class _Turn:
     async def play(self) -> int:
         """Start the agent, say the prompt and wait for the end; the exit status."""
         login, command = self._wanted.login, self._wanted.command
-        told, late = problems(self._screen), slow(self._screen, command)
+        told, late = Problems(self._screen), slow(self._screen, command)
         here = sits_there()
         async with self._connecting.client(login=here, on_problem=told, on_slow=late) as client:
+            told.answered()
             session, reply = await with_login(client, lambda: self._talk(client), login, command)
         if reply.stop_reason != "end_turn":
             self._screen.tell(f"The turn ended with {reply.stop_reason}.")

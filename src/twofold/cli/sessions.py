@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from twofold.cli import status
 from twofold.cli.agent import DEMO
 from twofold.cli.login import sits_there, with_login
-from twofold.cli.meanwhile import problems, slow
+from twofold.cli.meanwhile import Problems, slow
 from twofold.cli.printing import Screen
 from twofold.errors import TwofoldError
 from twofold.term.client.connecting import Connecting, on_signals
@@ -82,9 +82,10 @@ async def _list(command: list[str], listing: Listing, screen: Screen) -> int:
 
     on_signals(stop)
     connecting = Connecting(command)
-    told, late = problems(screen), slow(screen, command)
+    told, late = Problems(screen), slow(screen, command)
     try:
         async with connecting.client(login=sits_there(), on_problem=told, on_slow=late) as client:
+            told.answered()
             known = await with_login(
                 client, lambda: known_sessions(client, listing.cwd), listing.login, command
             )

@@ -18,9 +18,14 @@ from twofold.text import one_line, terminal_text
 STDERR_KEPT = 64 * 1024
 """How many bytes of standard error are kept, counted from the end."""
 
+STDOUT_KEPT = 4 * 1024
+"""How many bytes of standard output are kept, counted from the beginning."""
+
 LONGEST_COMMAND = 200
 LAST_LINES = 20
 LAST_CHARACTERS = 4000
+FIRST_LINES = 10
+IS_IT = "Is it an ACP agent? Many programs need an option such as --acp to be one."
 
 
 class CommandNotStarted(LocalError):
@@ -36,7 +41,8 @@ class CommandNotStarted(LocalError):
 class ProcessEnded(ConnectionEnded):
     """A process ended before we were done with it.
 
-    Without an exit code and without a signal it still runs, but closed its output.
+    Without an exit code and without a signal it still runs, but closed its output. `stdout` is the
+    beginning of what it printed, if that was no message.
     """
 
     def __init__(
@@ -46,11 +52,13 @@ class ProcessEnded(ConnectionEnded):
         exit_code: int | None = None,
         signal: str | None = None,
         stderr: str = "",
+        stdout: str = "",
     ) -> None:
         self.command = tuple(command)
         self.exit_code = exit_code
         self.signal = signal
         self.stderr = _last_lines(stderr)
+        self.stdout = first_lines(stdout)
         self.summary = f"The agent ({shown(command)}) {self._what()}"
         """What became of it, on one line."""
         super().__init__(f"{self.summary}. {self._last_words()}")
@@ -63,10 +71,35 @@ class ProcessEnded(ConnectionEnded):
         return "closed its output, but still runs"
 
     def _last_words(self) -> str:
-        if not self.stderr:
+        words = []
+        if self.stderr:
+            words.append(f"The end of its standard error:\n{indented(self.stderr)}")
+        if self.stdout:
+            words.append(f"{PRINTED}\n{indented(self.stdout)}\n{IS_IT}")
+        if not words:
             return "It wrote nothing to its standard error; run the command by itself to see more."
-        indented = "\n".join(f"  {line}" for line in self.stderr.split("\n"))
-        return f"The end of its standard error:\n{indented}"
+        return "\n".join(words)
+
+
+PRINTED = "It printed this, which is no message of the protocol:"
+
+
+def indented(text: str) -> str:
+    """Lines of a process below a sentence about it."""
+    return "\n".join(f"  {line}" for line in text.split("\n"))
+
+
+def first_lines(text: str) -> str:
+    """The first lines of a text, with a mark where more follow."""
+    lines = text.strip("\n").splitlines()
+    return "\n".join([*lines[:FIRST_LINES], *(["…"] if lines[FIRST_LINES:] else [])])
+
+
+def printed(data: bytes | bytearray) -> str:
+    """The beginning of a standard output, safe to show; empty if a line may be a message."""
+    if any(line.lstrip()[:1] in (b"{", b"[") for line in data.splitlines()):
+        return ""
+    return terminal_text(bytes(data))
 
 
 class LastWords:
@@ -145,6 +178,8 @@ def why_not(
         return f"{error}."
     if isinstance(error, FileNotFoundError):
         return _not_found(shown_name, _found(name, environ, cwd), os.path.basename(name) == name)
+    if isinstance(error, PermissionError | IsADirectoryError) and _is_directory(name, cwd):
+        return f"{shown_name} is a directory. Give the program in it that is the agent."
     if isinstance(error, PermissionError):
         advice = f"Make it executable (chmod +x {shown_name}), or put its interpreter first."
         return f"{shown_name} may not be executed. {advice}"
@@ -165,6 +200,10 @@ def _found(name: str, environ: Mapping[str, str], cwd: str | os.PathLike[str] | 
     if os.path.basename(name) == name:
         return shutil.which(name, path=environ.get("PATH")) is not None
     return os.path.exists(os.path.join(cwd or "", name))
+
+
+def _is_directory(name: str, cwd: str | os.PathLike[str] | None) -> bool:
+    return os.path.isdir(os.path.join(cwd or "", name))
 
 
 def _last_lines(text: str) -> str:

@@ -18,11 +18,13 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from twofold.runtime import platform
 from twofold.runtime.commands import (
+    STDOUT_KEPT,
     CommandNotStarted,
     LastWords,
     ProcessEnded,
     checked,
     exit_code,
+    printed,
     signal_name,
     why_not,
 )
@@ -70,6 +72,7 @@ class Process:
         self._full = False
         self._ended = False
         self._stderr = LastWords()
+        self._printed = bytearray()
         self._on_stderr = on_stderr
         self._open_pipes = {0, 1, 2}
         self._exited = asyncio.Event()
@@ -133,6 +136,11 @@ class Process:
         """The end of what it wrote to its standard error, as text that is safe to show."""
         return self._stderr.text
 
+    @property
+    def printed(self) -> str:
+        """The beginning of its standard output, safe to show; empty once it may be a message."""
+        return printed(self._printed)
+
     # ---- the transport
 
     def start(self, receiver: Receiver) -> None:
@@ -188,6 +196,8 @@ class Process:
     def _came(self, data: bytes) -> None:
         if self._closing is not None or self._ended:
             return
+        if len(self._printed) < STDOUT_KEPT:
+            self._printed += data[:STDOUT_KEPT]
         if self._receiver is None or self._held:
             self._held.append(data)
         else:
@@ -292,6 +302,7 @@ class Process:
                     exit_code=self.exit_code,
                     signal=self.signal,
                     stderr=self.stderr_tail,
+                    stdout=self.printed,
                 )
             )
 

@@ -185,8 +185,9 @@ class Client(Introduced):
         try:
             agent = await negotiate(self.peer, self._offer, version, within=within)
         except NoAnswer as error:
-            said = self._transport.stderr_tail if isinstance(self._transport, Process) else ""
-            raise Silent(error.seconds, said) from None
+            process = self._transport if isinstance(self._transport, Process) else None
+            said = (process.stderr_tail, process.printed) if process is not None else ("",)
+            raise Silent(error.seconds, *said) from None
         self.agree(agent)
 
     def agree(self, agent: Negotiated) -> None:

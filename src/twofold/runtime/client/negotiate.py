@@ -15,6 +15,7 @@ from twofold.convert.detect import dialect_of_initialize
 from twofold.convert.losses import Losses
 from twofold.errors import PeerError
 from twofold.rpc.errors import RequestFailed
+from twofold.runtime.commands import IS_IT, PRINTED, first_lines, indented
 from twofold.runtime.errors import BadAnswer, ConnectionEnded, NoAnswer
 from twofold.runtime.peer import Peer
 from twofold.wire import codec, v1, v2
@@ -60,15 +61,20 @@ class NotAnAgent(PeerError):
 
 
 class Silent(NoAnswer):
-    """The agent runs, but does not answer `initialize`; `stderr` is what else it said."""
+    """The agent runs, but does not answer `initialize`.
 
-    def __init__(self, seconds: float, stderr: str) -> None:
+    `stderr` is the end of its standard error, `stdout` what it printed instead of messages.
+    """
+
+    def __init__(self, seconds: float, stderr: str, stdout: str = "") -> None:
         super().__init__("agent", "initialize", seconds)
         self.stderr = "\n".join(stderr.rstrip().splitlines()[-_LAST_LINES:])
-        told = "Is it an ACP agent? Many programs need an option such as --acp to be one."
+        self.stdout = first_lines(stdout)
+        told = IS_IT
         if self.stderr:
-            lines = "\n".join(f"  {line}" for line in self.stderr.split("\n"))
-            told += f" The end of its standard error:\n{lines}"
+            told += f" The end of its standard error:\n{indented(self.stderr)}"
+        if self.stdout:
+            told += f"\n{PRINTED}\n{indented(self.stdout)}"
         self.args = (f"{self} {told}",)
 
 

@@ -25,7 +25,7 @@ from twofold.errors import TwofoldError
 from twofold.rpc.errors import RequestFailed
 from twofold.runtime.client.client import Client
 from twofold.runtime.client.session import ClientSession
-from twofold.runtime.commands import shown
+from twofold.runtime.commands import IS_IT, shown
 from twofold.runtime.errors import Problem
 from twofold.term.client.connecting import Connecting, Wanted, on_signals
 from twofold.term.client.conversation import Conversation, Leave
@@ -45,6 +45,8 @@ from twofold.version import VERSION
 
 _EARLY: Final = 100
 """How many problems are kept until they can be told."""
+_HINT: Final = 5.0
+"""After how many seconds without an answer it is said what may be wrong."""
 
 
 async def interact(wanted: Wanted, connecting: Connecting) -> int:
@@ -216,6 +218,9 @@ class _Client:
         told = [one_line(str(problem)) for problem in self._early[-1:] if problem.kind != "loss"]
         said = [each for each in (self._connecting.last_line, *told) if each]
         rows += [cut(((f"  {each}", "dim"),), width) for each in said]
+        if seconds >= _HINT:
+            hint = f"It has not answered initialize yet. {IS_IT} Ctrl-C leaves."
+            rows += all_rows([line(hint, "dim", "  ")], width)
         self._display.show([], rows)
 
     def _problem(self, problem: Problem) -> None:

@@ -136,7 +136,8 @@ class Connecting:
 
     def silent(self, seconds: float) -> Silent:
         """The agent did not answer within so many seconds: the error that says so."""
-        return Silent(seconds, self._last_words)
+        printed = self._process.printed if self._process is not None else ""
+        return Silent(seconds, self._last_words, printed)
 
     @property
     def _last_words(self) -> str:
