@@ -17,7 +17,7 @@ from tests.receiver import PATIENCE, Recorder
 from twofold.runtime import platform
 from twofold.runtime import process as process_module
 from twofold.runtime.commands import STDERR_KEPT, LastWords, shown
-from twofold.runtime.process import CommandNotStarted, Process, ProcessEnded
+from twofold.runtime.process import AT_WORK, CommandNotStarted, Process, ProcessEnded
 from twofold.runtime.transport import HIGH_WATER, Transport
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses POSIX signals and shells")
@@ -633,6 +633,47 @@ def test_closing_goes_as_far_as_it_must_and_no_further(
         assert (process.exit_code, process.signal) == (exit_code, ended_by)
         assert recorder.errors == [None]
         assert not process.running
+
+    run(main())
+
+
+BUSY = "begun = time.monotonic()\nwhile time.monotonic() - begun < {}: {}\n"
+
+
+@pytest.mark.parametrize("work", ["pass", "os.write(2, b'.'); time.sleep(0.05)"])
+def test_a_process_that_is_still_at_work_after_its_input_ended_ends_by_itself(work: str) -> None:
+    async def main() -> None:
+        source = SAY_READY + UNTIL_EOF + BUSY.format(1.2, work) + "sys.exit(7)"
+        process, _ = await ready(python(source), close_timeouts=(0.5, 0.1, 2.0))
+        await process.close()
+        assert (process.exit_code, process.signal) == (7, None)
+
+    run(main())
+
+
+def test_a_process_that_works_for_ever_is_not_waited_for_for_ever() -> None:
+    async def main() -> None:
+        process, _ = await ready(python(SAY_READY + BUSY.format(60, "pass")), close_timeouts=QUICK)
+        within = spends(AT_WORK * QUICK[0])
+        await process.close()
+        assert within(1.5)
+        assert process.signal == "SIGTERM"
+
+    run(main())
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize(("source", "ended_by"), [(STAY, "SIGTERM"), (DEAF + STAY, "SIGKILL")])
+def test_who_does_not_want_to_wait_hurries(source: str, ended_by: str, early: bool) -> None:
+    async def main() -> None:
+        process, _ = await ready(python(source), close_timeouts=(60, 60, 2.0))
+        if early:
+            process.hurry()
+        closing = asyncio.create_task(process.close())
+        await asyncio.sleep(0)
+        process.hurry()
+        await closing  # which would take longer than any test here may
+        assert process.signal == ended_by
 
     run(main())
 

@@ -51,6 +51,10 @@ if sys.platform == "win32":
                 stderr=subprocess.DEVNULL,
             )
 
+    def processor_time(leader: int) -> float:
+        """How many seconds a group has spent on processors: not known here."""
+        return 0.0
+
     def guard(leader: int) -> None:
         """Have a group ended if this process is killed: not done here."""
 
@@ -103,6 +107,18 @@ else:
         """End a group."""
         with suppress(OSError):
             os.killpg(leader, signal.SIGKILL)
+
+    def processor_time(leader: int) -> float:
+        """How many seconds a group has spent on processors; 0 where there is no /proc."""
+        ticks = 0
+        with suppress(OSError):
+            for name in filter(str.isdecimal, os.listdir("/proc")):
+                with suppress(OSError, ValueError, IndexError):  # it may end while it is read
+                    with open(f"/proc/{name}/stat", "rb") as file:
+                        fields = file.read().rpartition(b")")[2].split()
+                    if int(fields[2]) == leader:
+                        ticks += sum(map(int, fields[11:15]))  # with children that have ended
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     # Nobody can act on SIGKILL, but the end of a pipe is closed by it. Who reads the other end is
     # a shell, which is small, is there on every system, and knows no threads that a fork would

@@ -37,6 +37,12 @@ GRACE = 1.0
 LAST_CALL = 0.2
 """How long pipes may stay open when nobody is left who should hold them."""
 POLL = 0.01
+AT_WORK = 5
+"""How many times as long a process may take for its end that is still at work."""
+LITTLE = 0.02
+"""How many seconds of processor time a process may use and still be idle: timers tick."""
+HURRY = 0.5
+"""How many seconds each step of `close` may take when nobody wants to wait."""
 
 Command: TypeAlias = Sequence[str]
 Directory: TypeAlias = str | os.PathLike[str]
@@ -48,7 +54,8 @@ class CloseTimeouts(NamedTuple):
     """How many seconds each step of `close` may take."""
 
     stdin: float = 2.0
-    """for the process to end because its input ended"""
+    """for the process to end because its input ended; a process that is at work has `AT_WORK`
+    times as much, as long as it uses the processor or writes something"""
     terminate: float = 2.0
     """for the group to end because it was asked to"""
     kill: float = 2.0
@@ -76,6 +83,8 @@ class Process:
         self._on_stderr = on_stderr
         self._open_pipes = {0, 1, 2}
         self._exited = asyncio.Event()
+        self._hurried = asyncio.Event()
+        self._pieces = 0
         self._released = asyncio.Event()
         self._group_ended = False
         self._waited_enough = False
@@ -169,6 +178,8 @@ class Process:
     async def close(self) -> None:
         """End the whole group: close its input, then TERM, then KILL; returns when it is gone.
 
+        An agent that is still ending by itself is let to: one that uses the processor or writes
+        something after its input ended gets more time. `hurry` ends that.
         The receiver is told the end at once and gets no more data. If the caller is cancelled
         while it waits, the group is ended all the same.
         """
@@ -178,6 +189,10 @@ class Process:
             self._closing = asyncio.create_task(self._shut_down())
             self._schedule()
         await asyncio.shield(self._closing)
+
+    def hurry(self) -> None:
+        """Have `close` wait no longer than it must, also one that is waiting already."""
+        self._hurried.set()
 
     # ---- what the pipes say
 
@@ -194,6 +209,7 @@ class Process:
             self._stdout.set_protocol(_Output(self, self._stdout.get_protocol()))
 
     def _came(self, data: bytes) -> None:
+        self._pieces += 1
         if self._closing is not None or self._ended:
             return
         if len(self._printed) < STDOUT_KEPT:
@@ -204,6 +220,7 @@ class Process:
             self._receiver.received(data)
 
     def _complained(self, data: bytes) -> None:
+        self._pieces += 1
         self._stderr.add(data)
         if self._on_stderr is not None:
             self._on_stderr(data)
@@ -334,7 +351,7 @@ class Process:
         try:
             self._stdout.resume_reading()  # it may have to write before it can end
             self._stdin.close()
-            await self._until_exit(self._timeouts.stdin)
+            await self._until_ended(self._timeouts.stdin)
             if self._alive:
                 platform.terminate_group(self.pid)
                 await self._until_gone(self._timeouts.terminate)
@@ -359,14 +376,38 @@ class Process:
             async with asyncio.timeout(LAST_CALL):
                 await self._released.wait()
 
+    async def _until_ended(self, seconds: float) -> None:
+        """Wait for the end that follows the end of the input, longer while work goes on."""
+        if self._hurried.is_set():
+            await self._until_exit(min(seconds, HURRY))
+            return
+        over = [asyncio.create_task(each.wait()) for each in (self._exited, self._hurried)]
+        work = self._work()
+        try:
+            for _ in range(AT_WORK):
+                done, _ = await asyncio.wait(
+                    over, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+                )
+                before, work = work, self._work()
+                idle = work[0] == before[0] and work[1] - before[1] <= LITTLE
+                if done or idle:
+                    break
+        finally:
+            for each in over:
+                each.cancel()
+
+    def _work(self) -> tuple[int, float]:
+        """What it has done so far: pieces of output, and seconds on a processor."""
+        return self._pieces, platform.processor_time(self.pid)
+
     async def _until_exit(self, seconds: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._exited.wait()
 
     async def _until_gone(self, seconds: float) -> None:
-        for _ in range(int(seconds / POLL)):
-            if not self._alive:
+        for number in range(int(seconds / POLL)):
+            if not self._alive or (self._hurried.is_set() and number * POLL >= HURRY):
                 break
             await asyncio.sleep(POLL)  # nobody tells us when those end whom we did not start
 
