@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from tests.raw_process import raw_agent
-from tests.test_client_talk import RUN, client, demo, leave, say
+from tests.test_client_talk import RUN, at_prompt, client, demo, leave, say
 
 SLOW = raw_agent("""
 def initialize(request):
@@ -113,3 +113,25 @@ def test_an_agent_that_wants_a_login_gets_one_or_is_left() -> None:
         stage.press("esc")
         assert stage.wait_end() == 0
         assert stage.children() == []
+
+
+LINGERS = raw_agent("""
+def read():
+    line = sys.stdin.readline()
+    while not line:
+        os.write(2, b".")  # it is at work
+        time.sleep(0.05)
+    return json.loads(line)
+""")
+
+
+def test_who_leaves_sees_that_the_agent_has_not_ended_and_can_end_it_at_once() -> None:
+    with client(agent=LINGERS) as stage:
+        stage.wait_for(at_prompt)
+        stage.press("ctrl-d")
+        stage.wait_for("Waiting for the agent to end … 1 s · Ctrl-C ends it now")
+        stage.press("ctrl-c")
+        assert stage.wait_end() == 0
+        assert stage.children() == []
+        assert "Waiting" not in stage.text
+        assert not stage.cursor_is_hidden

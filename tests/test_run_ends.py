@@ -1,6 +1,7 @@
 """`twofold run --prompt` when not the agent ends it, but a clock, a signal or a reader."""
 
 import asyncio
+import functools
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import pytest
 
 from tests.raw_process import gone, raw_agent
 from tests.test_run import DEMO, PATIENCE, TWOFOLD, asks, called, lines, process
+from twofold.runtime.process import Process
 
 # ---- clocks -----------------------------------------------------------------------------------
 
@@ -45,6 +47,36 @@ def test_a_turn_that_does_not_end_in_time_is_cancelled(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (124, "begun\n")
     assert result.stderr == "The turn did not end within 1.5 seconds: it was given up.\n"
     assert heard.read_text() == "session/cancel"
+
+
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that does not end by itself has more time for that than any test may take."""
+    spawn = functools.partial(Process.spawn, close_timeouts=(600, 600, 2))
+    monkeypatch.setattr("twofold.term.client.connecting.Process.spawn", spawn)
+
+
+LINGERS = """
+def read():
+    line = sys.stdin.readline()
+    if not line:
+        time.sleep(600)
+    return json.loads(line)
+"""
+
+
+@pytest.mark.usefixtures("endless")
+@pytest.mark.parametrize(
+    "agent", [["sleep", "600"], raw_agent(f"{LINGERS}\ndef prompt(request): pass")]
+)
+def test_the_end_of_the_agent_does_not_prolong_a_timeout(agent: list[str]) -> None:
+    assert called("--prompt", "x", "--timeout", "1", "--", *agent).exit_code == 124
+
+
+@pytest.mark.usefixtures("endless")
+def test_a_turn_that_ended_in_time_is_no_timeout_however_long_the_agent_takes_to_end() -> None:
+    result = called("--prompt", "x", "--timeout", "2", "--", *raw_agent(LINGERS))
+    assert (result.exit_code, result.output) == (0, "")
 
 
 # ---- death ------------------------------------------------------------------------------------

@@ -24,11 +24,14 @@ from twofold.runtime.client.negotiate import Version
 from twofold.runtime.client.session import ClientSession
 from twofold.runtime.client.turns import Reply
 from twofold.runtime.taped import Tape
-from twofold.term.client.connecting import Connecting, on_signals
+from twofold.term.client.connecting import Connecting, Seconds, on_signals
 from twofold.term.client.known_sessions import known_sessions
 
 GIVE_UP = 3.0
 """How many seconds an agent has to end a turn that was cancelled."""
+SLOW_END = 3.0
+"""After how many seconds it is said that the agent has not ended yet: most need no more than two,
+if only because they are asked to."""
 
 
 class Scripted(Struct, kw_only=True):
@@ -66,7 +69,7 @@ async def one_turn(wanted: Scripted, screen: Screen) -> int:
     on_signals(turn.interrupt)
     try:
         async with asyncio.timeout(wanted.timeout) as limit:
-            code = await turn.play()
+            code = await turn.play(limit)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -106,14 +109,23 @@ class _Turn:
             tapes=[Tape(screen.json)] if wanted.form == "json" else [],
         )
 
-    async def play(self) -> int:
+    async def play(self, limit: asyncio.Timeout) -> int:
         """Start the agent, say the prompt and wait for the end; the exit status."""
+        loop, at = asyncio.get_running_loop(), limit.when()
+        hurry = loop.call_at(at, self._connecting.hurry) if at is not None else None
         login, command = self._wanted.login, self._wanted.command
         told, late = Problems(self._screen), slow(self._screen, command)
         here = sits_there()
         async with self._connecting.client(login=here, on_problem=told, on_slow=late) as client:
             told.answered()
             session, reply = await with_login(client, lambda: self._talk(client), login, command)
+            limit.reschedule(None)  # the turn was in time, whatever the end of the agent takes
+            if reply.given_up:
+                self._connecting.hurry()
+            ending = Seconds(self._ends)
+        ending.close()
+        if hurry is not None:
+            hurry.cancel()
         if reply.stop_reason != "end_turn":
             self._screen.tell(f"The turn ended with {reply.stop_reason}.")
         decided = [each for each in session.decisions if each.by != "cancel"]
@@ -152,10 +164,16 @@ class _Turn:
         """Cancel the turn, the first time; leave at once, the second."""
         self.signals += 1
         self.interrupted = self.interrupted or not self._over
+        if self._session is None or self.signals > 1:
+            self._connecting.hurry()
         if self.signals == 1 and self._session is not None:
             self._cancelling = asyncio.create_task(self._session.cancel(GIVE_UP))
         elif self._task is not None and not (self.signals == 1 and self._over):
             self._task.cancel()  # what was started is ended on the way out
+
+    def _ends(self, seconds: float) -> None:
+        if seconds == SLOW_END:
+            self._screen.tell("Waiting for the agent to end; Ctrl-C ends it now.")
 
     def late(self) -> str:
         """What did not happen in time."""

@@ -27,7 +27,7 @@ from twofold.runtime.client.client import Client
 from twofold.runtime.client.session import ClientSession
 from twofold.runtime.commands import IS_IT, shown
 from twofold.runtime.errors import Problem
-from twofold.term.client.connecting import Connecting, Wanted, on_signals
+from twofold.term.client.connecting import Connecting, Seconds, Wanted, on_signals
 from twofold.term.client.conversation import Conversation, Leave
 from twofold.term.client.drawing import Drawing
 from twofold.term.client.known_sessions import known_sessions, title, when
@@ -83,6 +83,7 @@ class _Client:
         self._early: list[Problem] = []
         self._task = asyncio.current_task()
         self._interrupted = False
+        self._ending: Seconds | None = None
 
     async def run(self) -> int:
         """Until the person leaves; the exit status."""
@@ -96,6 +97,7 @@ class _Client:
             async with AsyncExitStack() as stack:
                 with self._keys.listening():
                     client = await stack.enter_async_context(connecting)
+                stack.push(self._ends)  # before its end is waited for
                 self._display.show([], [])
                 session = await self._open(client)
                 if session is not None:
@@ -115,14 +117,27 @@ class _Client:
             if error.errno != errno.EIO:
                 raise
             return status.CANCELLED  # the window was closed
+        finally:
+            if self._ending is not None:
+                self._ending.close()
+                self._display.show([], [])
         return status.OK
+
+    def _ends(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """The conversation is over, and the agent is asked to end."""
+        if isinstance(error, Leave | asyncio.CancelledError):
+            self._connecting.hurry()
+        self._ending = Seconds(self._slow_end)
 
     def interrupt(self) -> None:
         """A signal that wants this process to end."""
-        if self._conversation is not None:
+        if self._ending is not None:
+            self._connecting.hurry()
+        elif self._conversation is not None:
             self._conversation.leave()
         elif self._task is not None:
             self._interrupted = True
+            self._connecting.hurry()
             self._task.cancel()
 
     def _pressed(self, key: str) -> bool:
@@ -222,6 +237,10 @@ class _Client:
             hint = f"It has not answered initialize yet. {IS_IT} Ctrl-C leaves."
             rows += all_rows([line(hint, "dim", "  ")], width)
         self._display.show([], rows)
+
+    def _slow_end(self, seconds: float) -> None:
+        words = f"Waiting for the agent to end … {seconds:.0f} s · Ctrl-C ends it now"
+        self._display.show([], [cut(((words, "yellow"),), self._display.width)])
 
     def _problem(self, problem: Problem) -> None:
         if self._drawing is not None:

@@ -78,6 +78,7 @@ class Connecting:
         self._pass_env = pass_env
         self._line_limit = line_limit
         self._process: Process | None = None
+        self._hurried = False
         self._record = Tape.to(record, command=self.command) if record is not None else None
         self._tapes = [*([self._record] if self._record is not None else []), *tapes]
 
@@ -145,11 +146,19 @@ class Connecting:
 
     # ---- the process
 
+    def hurry(self) -> None:
+        """Nobody wants to wait for the agent to end by itself, now or later."""
+        self._hurried = True
+        if self._process is not None:
+            self._process.hurry()
+
     async def _start(self) -> Transport:
         self._note_exit()  # one that fell over version 2 is started again
         self._process = None
         on_stderr = self._record.stderr if self._record is not None else None
         self._process = await Process.spawn(self.command, on_stderr=on_stderr)
+        if self._hurried:
+            self._process.hurry()
         if not self._tapes:
             return self._process
         return Taped(self._process, *self._tapes, line_limit=self._line_limit)
