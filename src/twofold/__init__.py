@@ -1,28 +1,20 @@
 """One ACP session, whichever version each side speaks."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-from twofold.convert.downgrade import downgrade
-from twofold.convert.downgrader import Downgrader
-from twofold.convert.losses import Loss, Losses, NotConvertible
-from twofold.convert.upgrade import upgrade
-from twofold.convert.upgrader import Upgrader
-from twofold.errors import LocalError, PeerError, TwofoldError
-from twofold.session import Draft, Message, Session, Sessions, Terminal, ToolCall, snapshot
 from twofold.version import VERSION
-from twofold.wire import v1, v2
-from twofold.wire.base import UNSET, Fault, Malformed
-from twofold.wire.codec import (
-    decode_update_line_v1,
-    decode_update_line_v2,
-    decode_update_v1,
-    decode_update_v2,
-    encode,
-)
 
+TYPE_CHECKING = False  # what checkers take for true; `typing` takes longer than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from twofold.bridge import Bridge, LossLog
+    from twofold.convert.downgrade import downgrade
+    from twofold.convert.downgrader import Downgrader
+    from twofold.convert.losses import Loss, Losses, NotConvertible
+    from twofold.convert.upgrade import upgrade
+    from twofold.convert.upgrader import Upgrader
+    from twofold.errors import LocalError, PeerError, TwofoldError
     from twofold.policy import Decided, Policy, Rule, Subject, parse_rule, read_policy
     from twofold.rpc.errors import RequestError, RequestFailed
     from twofold.runtime.agent.agent import Agent
@@ -43,6 +35,16 @@ if TYPE_CHECKING:
     )
     from twofold.runtime.process import CommandNotStarted, ProcessEnded
     from twofold.runtime.transport import Transport, memory_pair
+    from twofold.session import Draft, Message, Session, Sessions, Terminal, ToolCall, snapshot
+    from twofold.wire import v1, v2
+    from twofold.wire.base import UNSET, Fault, Malformed
+    from twofold.wire.codec import (
+        decode_update_line_v1,
+        decode_update_line_v2,
+        decode_update_v1,
+        decode_update_v2,
+        encode,
+    )
 
 __version__ = VERSION
 
@@ -112,9 +114,16 @@ __all__ = [
     "v2",
 ]
 
-# Whoever only reads and adds up does not wait for what runs agents and clients to be imported.
+# Nothing is imported before it is used: who only reads and adds up does not wait for what runs
+# agents and clients, and the command can handle Ctrl-C before anything that takes long.
 _LATER = {
     **dict.fromkeys(("Bridge", "LossLog"), "twofold.bridge"),
+    "downgrade": "twofold.convert.downgrade",
+    "Downgrader": "twofold.convert.downgrader",
+    **dict.fromkeys(("Loss", "Losses", "NotConvertible"), "twofold.convert.losses"),
+    "upgrade": "twofold.convert.upgrade",
+    "Upgrader": "twofold.convert.upgrader",
+    **dict.fromkeys(("LocalError", "PeerError", "TwofoldError"), "twofold.errors"),
     **dict.fromkeys(
         ("Decided", "Policy", "Rule", "Subject", "parse_rule", "read_policy"), "twofold.policy"
     ),
@@ -138,13 +147,30 @@ _LATER = {
     ),
     **dict.fromkeys(("CommandNotStarted", "ProcessEnded"), "twofold.runtime.process"),
     **dict.fromkeys(("Transport", "memory_pair"), "twofold.runtime.transport"),
+    **dict.fromkeys(
+        ("Draft", "Message", "Session", "Sessions", "Terminal", "ToolCall", "snapshot"),
+        "twofold.session",
+    ),
+    **dict.fromkeys(("UNSET", "Fault", "Malformed"), "twofold.wire.base"),
+    **dict.fromkeys(
+        (
+            *("decode_update_line_v1", "decode_update_line_v2", "decode_update_v1"),
+            *("decode_update_v2", "encode"),
+        ),
+        "twofold.wire.codec",
+    ),
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+def __getattr__(name: str) -> "Any":
+    value: Any
+    if name in _LATER:
+        value = getattr(import_module(_LATER[name]), name)
+    elif name in ("v1", "v2"):
+        value = import_module(f"twofold.wire.{name}")
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_LATER[name]), name)
+    globals()[name] = value
     return value
 
 

@@ -11,6 +11,7 @@ from typing import IO, Any, cast
 import click
 
 from twofold import __version__
+from twofold.cli import raise_interrupts
 from twofold.cli.agent import agent
 from twofold.cli.bridge import bridge
 from twofold.cli.files import standard_output
@@ -41,8 +42,11 @@ FROM = click.option(
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="twofold")
-def commands() -> None:
+@click.pass_context
+def commands(context: click.Context) -> None:
     """One ACP session, whichever version each side speaks."""
+    if context.invoked_subcommand not in ("run", "sessions"):  # they do it when they must
+        raise_interrupts()
 
 
 commands.add_command(agent)

@@ -14,7 +14,7 @@ from typing import IO, Any, Literal, cast
 
 import click
 
-from twofold.cli import status
+from twofold.cli import raise_interrupts, status
 from twofold.cli.agent import DEMO
 from twofold.cli.files import opened
 from twofold.cli.line_limit import line_limit
@@ -128,7 +128,9 @@ def run(prompt: str | None, record: Path | None, command: tuple[str, ...], **opt
         said = _prompt(prompt) if prompt is not None else None
         with opened(record, "wb", "--record") as file:
             if said is not None:
-                code = asyncio.run(one_turn(_scripted(words, said, rules, file, options), screen))
+                scripted = _scripted(words, said, rules, file, options)
+                raise_interrupts()
+                code = asyncio.run(one_turn(scripted, screen))
             else:
                 code = _interactive(_wanted(words, rules, file, options), screen)
     except (TwofoldError, OSError) as error:
@@ -266,6 +268,7 @@ def _interactive(wanted: Wanted, screen: Screen) -> int:
         line_limit=wanted.line_limit,
         record=wanted.record,
     )
+    raise_interrupts()
     code = asyncio.run(interact(wanted, connecting))
     fault = connecting.fault
     if fault is not None and wanted.record is not None:

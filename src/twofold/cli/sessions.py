@@ -12,7 +12,7 @@ import click
 from msgspec import Struct
 from rich.cells import cell_len
 
-from twofold.cli import status
+from twofold.cli import raise_interrupts, status
 from twofold.cli.agent import DEMO
 from twofold.cli.login import sits_there, with_login
 from twofold.cli.meanwhile import Problems, slow
@@ -62,6 +62,7 @@ def sessions(
     screen = Screen()
     listing = Listing(None if everywhere else cwd, as_json, login)
     try:
+        raise_interrupts()
         code = asyncio.run(_list(list(command) or DEMO, listing, screen))
     except (TwofoldError, OSError) as error:
         screen.tell(str(error))
