@@ -285,6 +285,33 @@ def test_a_wrong_call_is_said_before_anything_is_started(
     assert not (tmp_path / "started").exists()
 
 
+# ---- where the agent works ---------------------------------------------------------------------
+
+WHERE = """
+def prompt(request):
+    text(os.getcwd())
+    answer(request, {"stopReason": "end_turn"})
+"""
+
+
+def test_the_process_of_the_agent_starts_in_the_directory_it_works_in(tmp_path: Path) -> None:
+    here = str(tmp_path.resolve())
+    result = called("--prompt", "x", "--cwd", here, "--", *raw_agent(WHERE))
+    assert (result.exit_code, result.output) == (0, f"{here}\n")
+
+
+def test_the_path_of_a_program_is_one_of_the_directory_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path.resolve() / "there"
+    there.mkdir()
+    monkeypatch.chdir(tmp_path)
+    program, *arguments = raw_agent(WHERE)
+    (tmp_path / "agent").symlink_to(program)
+    result = called("--prompt", "x", "--cwd", "there", "--", "./agent", *arguments)
+    assert (result.exit_code, result.output) == (0, f"{there}\n")
+
+
 # ---- rules -------------------------------------------------------------------------------------
 
 POLICY = '{"rules": [{"decision": "allow", "title": "Run *"}], "otherwise": "reject"}'

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from twofold.rpc.errors import RequestFailed
@@ -12,9 +13,15 @@ T = TypeVar("T")
 
 
 async def with_login(
-    client: Client, do: Callable[[], Awaitable[T]], login: str | None, command: Sequence[str]
+    client: Client,
+    do: Callable[[], Awaitable[T]],
+    login: str | None,
+    command: Sequence[str],
+    cwd: Path | None = None,
 ) -> T:
     """What `do` gives; if the agent wants a login first, once more after the one of this id.
+
+    `command` is what started the agent, and `cwd` where, if not here.
 
     Raises `LoginNeeded` if there is no id, and all that `twofold.term.client.login` does.
     """
@@ -28,7 +35,7 @@ async def with_login(
     way = way_of(client, login)
     if way.terminal is not None and not sits_there():
         raise NoTerminal(way)
-    await log_in(client, way, command)
+    await log_in(client, way, command, cwd)
     return await do()
 
 

@@ -74,7 +74,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     "--cwd",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=".",
-    help="The directory to work in.",
+    help="The directory to work in; the agent is started there.",
 )
 @click.option("--version", type=click.Choice(["1", "2"]), help="Speak only this version.")
 @click.option(
@@ -261,6 +261,7 @@ def _interactive(wanted: Wanted, screen: Screen) -> int:
 
     connecting = Connecting(
         wanted.command,
+        cwd=wanted.cwd,
         version=wanted.version,
         policy=wanted.policy,
         offer=wanted.offer,

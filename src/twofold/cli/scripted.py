@@ -100,6 +100,7 @@ class _Turn:
         self._cancelling: asyncio.Task[None] | None = None
         self._connecting = Connecting(
             wanted.command,
+            cwd=wanted.cwd,
             version=wanted.version,
             policy=wanted.policy,
             offer=wanted.offer,
@@ -118,7 +119,9 @@ class _Turn:
         here = sits_there()
         async with self._connecting.client(login=here, on_problem=told, on_slow=late) as client:
             told.answered()
-            session, reply = await with_login(client, lambda: self._talk(client), login, command)
+            session, reply = await with_login(
+                client, lambda: self._talk(client), login, command, self._wanted.cwd
+            )
             limit.reschedule(None)  # the turn was in time, whatever the end of the agent takes
             if reply.given_up:
                 self._connecting.hurry()

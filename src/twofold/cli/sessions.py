@@ -42,7 +42,7 @@ class Listing(Struct):
     "--cwd",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=".",
-    help="List the sessions of this directory.",
+    help="List the sessions of this directory; the agent is started there.",
 )
 @click.option("--all", "everywhere", is_flag=True, help="List those of every directory.")
 @click.option(
@@ -82,13 +82,17 @@ async def _list(command: list[str], listing: Listing, screen: Screen) -> int:
             task.cancel()  # what was started is ended on the way out
 
     on_signals(stop)
-    connecting = Connecting(command)
+    connecting = Connecting(command, cwd=listing.cwd)
     told, late = Problems(screen), slow(screen, command)
     try:
         async with connecting.client(login=sits_there(), on_problem=told, on_slow=late) as client:
             told.answered()
             known = await with_login(
-                client, lambda: known_sessions(client, listing.cwd), listing.login, command
+                client,
+                lambda: known_sessions(client, listing.cwd),
+                listing.login,
+                command,
+                listing.cwd,
             )
     except asyncio.CancelledError:
         if not stopped:

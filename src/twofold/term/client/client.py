@@ -197,7 +197,7 @@ class _Client:
             return False
         self._tell([line(f"Logging in: {offered[chosen].name}", "dim")])
         self._display.leave()
-        await log_in(client, offered[chosen], self._wanted.command)
+        await log_in(client, offered[chosen], self._wanted.command, self._wanted.cwd)
         return True
 
     async def _talk(self, client: Client, session: ClientSession) -> None:

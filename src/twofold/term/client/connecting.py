@@ -6,6 +6,7 @@ the block of `Connecting.client` is left, the agent and all that it started is g
 """
 
 import asyncio
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -61,6 +62,7 @@ class Connecting:
         self,
         command: Sequence[str],
         *,
+        cwd: Path | None = None,
         version: Version | None = None,
         policy: Policy | None = None,
         offer: frozenset[Offered] = frozenset(),
@@ -70,6 +72,8 @@ class Connecting:
         tapes: Sequence[Tape] = (),
     ) -> None:
         self.command = list(command)
+        self.cwd = cwd
+        """Where the agent's process is started."""
         self.answered = False
         """The agent said who it is."""
         self._version = version
@@ -156,7 +160,8 @@ class Connecting:
         self._note_exit()  # one that fell over version 2 is started again
         self._process = None
         on_stderr = self._record.stderr if self._record is not None else None
-        self._process = await Process.spawn(self.command, on_stderr=on_stderr)
+        command = located(self.command, self.cwd)
+        self._process = await Process.spawn(command, cwd=self.cwd, on_stderr=on_stderr)
         if self._hurried:
             self._process.hurry()
         if not self._tapes:
@@ -172,6 +177,16 @@ class Connecting:
         if self._record is not None and self._process is not None:
             code, by = self._process.exit_code, self._process.signal
             self._record.note("exit", code=code, signal=by)
+
+
+def located(command: Sequence[str], cwd: str | os.PathLike[str] | None) -> list[str]:
+    """The command as it is started in `cwd`: the path of a program is one of this directory."""
+    program, *arguments = command
+    here = os.path.abspath(program)
+    elsewhere = cwd is not None and os.path.abspath(cwd) != os.path.abspath(".")
+    if elsewhere and os.path.dirname(program) and os.path.exists(here):
+        program = here
+    return [program, *arguments]
 
 
 # ---- clocks and signals ------------------------------------------------------------------------

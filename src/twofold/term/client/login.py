@@ -28,6 +28,7 @@ from twofold.runtime.commands import (
     why_not,
 )
 from twofold.runtime.errors import NotSupported
+from twofold.term.client.connecting import located
 from twofold.text import one_line
 from twofold.wire import v2
 
@@ -149,7 +150,7 @@ async def log_in(
     if way.terminal is None:
         await client.authenticate(way.method_id)
         return
-    words = [*command, *(way.terminal.args or [])]
+    words = [*located(command, cwd), *(way.terminal.args or [])]
     env = {each.name: each.value for each in way.terminal.env or []}
     returncode = await _in_terminal(words, cwd, env)
     if returncode != 0:
