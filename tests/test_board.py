@@ -1,5 +1,6 @@
 """What is live and what goes to the scrollback, drawn on a terminal in memory."""
 
+import base64
 from collections.abc import Iterable
 
 import pytest
@@ -383,3 +384,16 @@ def test_whatever_comes_is_drawn_inside_the_screen_and_each_message_is_there_in_
     assert scene.board.empty
     assert all(len(row) <= columns for row in rows)
     assert "\x1b]" not in scene.terminal.written.decode()
+
+
+def test_output_of_a_terminal_without_a_size_is_broken_by_the_screen_only() -> None:
+    wide = "x" * 150
+    output: list[v2.SessionUpdate] = [
+        v2.TerminalUpdate("t", "make"),
+        v2.TerminalOutputChunk("t", base64.b64encode(f"{wide}\r\n".encode()).decode()),
+        call("a", content=[v2.Terminal("t")]),
+    ]
+    assert any(row.endswith(wide) for row in Scene(columns=200).play(*output).end())
+    narrow = Scene(columns=60).play(*output).end()
+    assert sum(row.count("x") for row in narrow) == 150
+    assert max(map(len, narrow)) <= 60

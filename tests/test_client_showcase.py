@@ -197,8 +197,8 @@ Plan
 KEYS = """\
   y Run it (allow once)   a Run it, and do not ask again (allow always)   n Do not run it (reject once)   Esc reject
 
-? waiting for you · Ctrl-C cancels the turn · Mode: Ask · Thoughts: Aloud · 18k of 200k tokens, $0.02"""  # noqa: E501
-STATUS = "Mode: Ask · Thoughts: Aloud · 53k of 200k tokens, $0.05 · No more negative zero"
+? waiting for you · Ctrl-C cancels the turn · 18k of 200k tokens, $0.02 · Mode: Ask · Thoughts: Aloud"""  # noqa: E501
+STATUS = "Mode: Ask · 53k of 200k tokens, $0.05 · Thoughts: Aloud · No more negative zero"
 
 
 def first_turn(version: Version) -> str:
@@ -248,8 +248,8 @@ def test_the_settings_of_the_session_change_the_showcase_and_stand_in_the_status
         wait_status(stage, "Mode: Ask · Thoughts: Aloud")
         for order in ("/mode code", "/config thoughts quiet", "showcase", "/plan", "/usage"):
             say(stage, order)
-        settings = "Mode: Code · Thoughts: Quiet"
-        wait_status(stage, f"{settings} · 53k of 200k tokens, $0.05 · No more negative zero")
+        tokens = "53k of 200k tokens, $0.05"
+        wait_status(stage, f"Mode: Code · {tokens} · Thoughts: Quiet · No more negative zero")
         leave(stage)
         assert turns(stage) == [
             (

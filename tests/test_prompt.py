@@ -525,11 +525,11 @@ def test_a_status_without_end_is_cut() -> None:
     assert len(status_line(made)) <= 1000
 
 
-def test_the_mode_comes_first_and_the_title_last() -> None:
+def test_the_mode_comes_first_then_the_tokens_and_the_title_last() -> None:
     made = Session("s", usage=UsageUpdate(812, 0))
     made.apply(v2.ConfigOptionUpdate([WEB, MODES]))
     made.apply(SessionInfoUpdate(title="Fix it"))
-    assert status_line(made) == "Mode: Ask first · Web: off · 812 tokens · Fix it"
+    assert status_line(made) == "Mode: Ask first · 812 tokens · Web: off · Fix it"
     assert status_line(Session("s")) == ""
 
 

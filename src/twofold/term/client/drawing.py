@@ -15,7 +15,6 @@ from twofold.runtime.errors import Problem
 from twofold.session import ToolCall
 from twofold.session.changes import Change
 from twofold.term.content.images import MOST_ROWS, Pictures
-from twofold.term.draw import footer_facts
 from twofold.term.input.prompt import Prompt
 from twofold.term.input.questions import Questions
 from twofold.term.lines import Drawn, Line, Row, all_rows, cut, line
@@ -221,7 +220,8 @@ class Drawing:
             head = (("? waiting for you", "bold magenta"), (" · Ctrl-C cancels the turn", "dim"))
         else:
             head = (("◐ working", "yellow"), (" · Ctrl-C cancels", "dim"))
-        facts = footer_facts(state)[: -2 if state.cancelling else -1]
+        # tokens and cost first: what does not fit is cut off
+        facts = [*filter(None, [state.usage]), *(f"{s.name}: {s.value}" for s in state.settings)]
         rest = "".join([f" · {fact}" for fact in facts])
         return cut((*head, (rest, "dim")), width)
 

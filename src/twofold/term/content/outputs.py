@@ -18,6 +18,10 @@ MOST: Final = 2000
 KEPT: Final = 8
 """How many screens are kept; one that is looked at again after that reads all of it again."""
 
+UNKNOWN: Final = (500, 24)
+"""The size of a terminal whose size nobody named: so wide that only the user's screen breaks rows.
+Most such output was written to a pipe, which breaks none."""
+
 
 class Outputs:
     """`outputs(item, limit)`: the last rows of a terminal of one session."""
@@ -52,7 +56,7 @@ class _Fed:
         self._size = terminal.size
         self._seen = 0
         size = terminal.size
-        self._emulator = Emulator(size.cols, size.rows) if size else Emulator()
+        self._emulator = Emulator(size.cols, size.rows) if size else Emulator(*UNKNOWN)
 
     def shows(self, terminal: Terminal) -> bool:
         """Whether it is the screen of this terminal, as it is now."""

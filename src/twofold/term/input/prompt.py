@@ -234,11 +234,14 @@ def _terminal() -> Output | None:
 
 
 def status_line(session: Session) -> str:
-    """Settings, usage and title on one line, the mode first."""
+    """Settings, usage and title on one line: mode, tokens and cost first, the rest may be cut."""
     shown = footer(session)
-    settings = sorted(shown.settings, key=lambda setting: setting.category != "mode")
-    facts = [f"{setting.name}: {setting.value}" for setting in settings]
-    facts += [fact for fact in (shown.usage, shown.title) if fact]
+    modes = [setting for setting in shown.settings if setting.category == "mode"]
+    others = [setting for setting in shown.settings if setting.category != "mode"]
+    facts = [f"{setting.name}: {setting.value}" for setting in modes]
+    facts += [shown.usage] if shown.usage else []
+    facts += [f"{setting.name}: {setting.value}" for setting in others]
+    facts += [shown.title] if shown.title else []
     return " · ".join(facts)[:_LONGEST_STATUS]
 
 
