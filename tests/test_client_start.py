@@ -1,6 +1,7 @@
 """`twofold run` at a terminal: the start of an agent, and what can be wrong with it."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,19 @@ def test_who_waits_for_a_command_that_is_no_agent_is_told_what_to_check() -> Non
         stage.press("ctrl-c")
         assert stage.wait_end() == 5
         assert "initialize" not in stage.text
+
+
+NAMELESS = raw_agent("def initialize(request): answer(request, {'protocolVersion': 1})")
+
+
+def test_an_agent_that_has_no_name_is_called_by_its_command(tmp_path: Path) -> None:
+    program, *arguments = NAMELESS
+    (tmp_path / "nameless").symlink_to(program)
+    with client(agent=[f"{tmp_path}/nameless", *arguments], columns=200) as stage:
+        stage.wait_for(at_prompt)
+        assert f" · {tmp_path}/nameless -I -S -c" in stage.screen()[0]
+        assert "The agent 0" not in stage.text
+        leave(stage)
 
 
 REFUSED: dict[str, tuple[list[str], int, str]] = {

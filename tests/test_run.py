@@ -223,7 +223,7 @@ def test_what_a_command_that_is_no_agent_printed_is_shown_once() -> None:
     first, *rest = result.stderr.splitlines()
     assert first.endswith(f"ended with exit code 0. {NO_MESSAGE}")
     assert rest == ["  hi there", IS_IT]
-    many = called("--prompt", "x", "--", "seq", "100000")
+    many = called("--prompt", "x", "--", "seq", "100")
     assert many.stderr.splitlines()[1:] == [*(f"  {n}" for n in range(1, 11)), "  …", IS_IT]
 
 
@@ -625,6 +625,36 @@ def test_a_session_is_resumed_by_its_id_or_as_the_last_of_the_directory(
     result = called("--record", str(tape), *options, *command)
     assert (result.exit_code, result.stdout) == (0, "one two three four five\n")
     assert resumed(tape) == [wanted]
+
+
+GONE = """
+def initialize(request):
+    able = {"loadSession": True, "sessionCapabilities": {"resume": {}, LISTS}}
+    answer(request, {"protocolVersion": 1, "agentCapabilities": able,
+                     "agentInfo": {"name": "raw", "version": "1"}})
+
+def fail(request, *reason):
+    send({"id": request["id"], "error": {"code": -32002, "message": "Resource not found"}})
+"""
+
+
+@pytest.mark.parametrize(
+    ("lists", "advice"),
+    [
+        ('"list": {}', "The sessions that it knows: twofold sessions --all -- "),
+        ("", "raw cannot list those that it knows."),
+    ],
+)
+def test_a_session_that_is_not_there_is_named_with_how_to_list_them(
+    lists: str, advice: str
+) -> None:
+    agent = raw_agent(GONE.replace("LISTS", lists))
+    result = called("--prompt", "x", "--resume", "no-such", "--", *agent)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(
+        "The session 'no-such' cannot be resumed: session/resume failed: Resource not found"
+    )
+    assert advice in result.stderr
 
 
 @pytest.mark.parametrize(

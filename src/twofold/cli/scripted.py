@@ -25,7 +25,7 @@ from twofold.runtime.client.session import ClientSession
 from twofold.runtime.client.turns import Reply
 from twofold.runtime.taped import Tape
 from twofold.term.client.connecting import Connecting, Seconds, on_signals
-from twofold.term.client.known_sessions import known_sessions
+from twofold.term.client.known_sessions import known_sessions, take_up
 
 GIVE_UP = 3.0
 """How many seconds an agent has to end a turn that was cancelled."""
@@ -147,7 +147,7 @@ class _Turn:
                 raise NoneToResume(client)
             session_id = known.sessions[0].session_id
         if session_id is not None:
-            return await client.resume_session(session_id, cwd)
+            return await take_up(client, session_id, cwd, self._wanted.command, replay=False)
         return await client.new_session(cwd)
 
     async def _prompt(self, session: ClientSession) -> Reply:

@@ -21,6 +21,7 @@ from prompt_toolkit.utils import is_dumb_terminal
 from rich.console import Console
 
 from twofold.cli import status
+from twofold.convert.capabilities import NAMELESS
 from twofold.errors import TwofoldError
 from twofold.rpc.errors import RequestFailed
 from twofold.runtime.client.client import Client
@@ -30,7 +31,7 @@ from twofold.runtime.errors import Problem
 from twofold.term.client.connecting import Connecting, Seconds, Wanted, on_signals
 from twofold.term.client.conversation import Conversation, Leave
 from twofold.term.client.drawing import Drawing
-from twofold.term.client.known_sessions import known_sessions, title, when
+from twofold.term.client.known_sessions import known_sessions, take_up, title, when
 from twofold.term.client.login import LoginNeeded, log_in, wants_login, ways
 from twofold.term.content.images import Pictures
 from twofold.term.input.keys import Typed
@@ -169,9 +170,7 @@ class _Client:
         with self._keys.listening():
             if identity is None:
                 return await client.new_session(wanted.cwd)
-            if client.can("load"):
-                return await client.load_session(identity, wanted.cwd)
-            return await client.resume_session(identity, wanted.cwd)
+            return await take_up(client, identity, wanted.cwd, wanted.command, replay=True)
 
     async def _choose_session(self, client: Client) -> str | None:
         known = (await known_sessions(client, self._wanted.cwd)).sessions
@@ -255,6 +254,8 @@ class _Client:
 def _greeting(client: Client, wanted: Wanted) -> list[Drawn]:
     info = client.agent.info
     name = f"{client.agent_name} {one_line(info.version)}".strip()
+    if info == NAMELESS or not one_line(info.title or info.name):
+        name = shown(wanted.command)  # it did not say what it is called
     about = f"{name} · version {client.version} of the protocol · {wanted.cwd.absolute()}"
     return [
         Line((("Twofold", "bold"), (f" {VERSION} · ", "dim"), (one_line(about), "dim"))),

@@ -6,12 +6,17 @@ sessions are asked for.
 """
 
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import UNSET, Struct
 
+from twofold.errors import PeerError
+from twofold.rpc.errors import AUTH_REQUIRED, RequestFailed
 from twofold.runtime.client.client import Client
+from twofold.runtime.client.session import ClientSession
+from twofold.runtime.commands import shown
 from twofold.runtime.store import newest_first
 from twofold.text import one_line
 from twofold.wire import v2
@@ -25,6 +30,42 @@ class Known(Struct, frozen=True):
 
     sessions: list[v2.SessionInfo]
     more: bool = False
+
+
+class NotTakenUp(PeerError):
+    """The agent refused to load or resume a session."""
+
+    def __init__(
+        self, error: RequestFailed, session_id: str, client: Client, command: Sequence[str]
+    ) -> None:
+        lists = f" {client.agent_name} cannot list those that it knows."
+        if client.can("list"):
+            lists = f" The sessions that it knows: twofold sessions --all -- {shown(command)}"
+        super().__init__(f"The session {one_line(session_id)!r} cannot be resumed: {error}.{lists}")
+        self.session_id = session_id
+        self.error = error
+
+
+async def take_up(
+    client: Client,
+    session_id: str,
+    cwd: str | os.PathLike[str],
+    command: Sequence[str],
+    *,
+    replay: bool,
+) -> ClientSession:
+    """Load the session if `replay` is wanted and the agent can, else resume it.
+
+    Raises `NotTakenUp`; a login that is needed first is left to the caller.
+    """
+    try:
+        if replay and client.can("load"):
+            return await client.load_session(session_id, cwd)
+        return await client.resume_session(session_id, cwd)
+    except RequestFailed as error:
+        if error.code == AUTH_REQUIRED:
+            raise
+        raise NotTakenUp(error, session_id, client, command) from None
 
 
 async def known_sessions(client: Client, cwd: str | os.PathLike[str] | None) -> Known:
