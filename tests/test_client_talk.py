@@ -316,6 +316,23 @@ def test_a_second_ctrl_c_leaves_an_agent_that_does_not_stop() -> None:
         assert not stage.cursor_is_hidden
 
 
+DIES = raw_agent("""
+def prompt(request):
+    update({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Build", "kind": "execute",
+            "status": "in_progress"})
+    os.write(2, b"out of memory\\n")
+    os._exit(3)
+""")
+
+
+def test_a_call_that_was_open_when_the_agent_died_is_not_left_in_progress() -> None:
+    with client("--start", "go", agent=DIES) as stage:
+        assert stage.wait_end() == 7
+        assert "Build  (execute, failed)" in stage.text
+        assert "in progress" not in stage.text
+        assert stage.text.index("Build") < stage.text.index("out of memory")
+
+
 @pytest.mark.parametrize("where", ["in a turn", "at the prompt"])
 @pytest.mark.parametrize("how", ["SIGTERM", "hang up"])
 def test_who_is_ended_leaves_no_process(how: str, where: str) -> None:

@@ -22,7 +22,7 @@ from twofold.runtime.client.permissions import Permissions, Waiting, response
 from twofold.runtime.client.prompting import Part, blocks_of
 from twofold.runtime.client.turns import GIVE_UP, Reply, Turns
 from twofold.runtime.client.watching import OnUpdate, Watchers
-from twofold.runtime.errors import ConnectionClosed, Problem
+from twofold.runtime.errors import ConnectionClosed, ConnectionEnded, Problem
 from twofold.runtime.inbox import Inbox
 from twofold.session import Session
 from twofold.wire import v1, v2
@@ -300,6 +300,8 @@ class ClientSession:
         self.closed = True
         self._why = error
         self.permissions.cancel()
+        if isinstance(error, ConnectionEnded):
+            self.inbox.put(lambda _: self.apply_all(self._turns.died_open()), None)
         self._turns.fail(error or ConnectionClosed("The session was closed."))
         self.inbox.put(lambda _: self._watchers.end(), None)
         self.client.forget(self)

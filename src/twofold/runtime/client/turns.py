@@ -8,7 +8,7 @@ pending.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -274,9 +274,11 @@ class Turns:
 
     # ---- ends
 
-    def _end(self, turn: Turn, idle: v2.StateUpdate) -> Awaitable[None] | None:
+    def _end(
+        self, turn: Turn, idle: v2.StateUpdate, left: Sequence[v2.SessionUpdate] = ()
+    ) -> Awaitable[None] | None:
         self._session.inbox.put_next(self._over, (turn, idle))
-        return self._session.apply_all([*self._left_open(), idle])
+        return self._session.apply_all([*(left or self._left_open()), idle])
 
     def _over(self, ended: tuple[Turn, v2.StateUpdate]) -> None:
         turn, idle = ended
@@ -301,7 +303,16 @@ class Turns:
                 (turn, idle)
             )  # other work goes on: what the session does is for the agent to say
             return None
-        return self._end(turn, idle)
+        return self._end(turn, idle, self.died_open() if gone else [])
+
+    def died_open(self) -> list[v2.SessionUpdate]:
+        """Tool calls that were open when the agent died: none of them goes on."""
+        calls = self._session.state.tool_calls.values()
+        return self._left_open() or [
+            v2.ToolCallUpdate(call.tool_call_id, status="failed")
+            for call in calls
+            if call.status in _OPEN
+        ]
 
     def fail(self, error: Exception) -> None:
         """The session is gone: every turn ends with `error`."""
