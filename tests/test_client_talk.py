@@ -333,6 +333,23 @@ def test_a_call_that_was_open_when_the_agent_died_is_not_left_in_progress() -> N
         assert stage.text.index("Build") < stage.text.index("out of memory")
 
 
+FAILS = raw_agent("""
+def prompt(request):
+    update({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Build", "status": "failed"})
+    os.write(2, b"KeyError: 'model'\\n")
+    fail(request, -32603, "Internal error")
+""")
+
+
+def test_what_a_turn_failed_with_stands_below_the_call_that_failed() -> None:
+    with client("--start", "go", agent=FAILS) as stage:
+        stage.wait_for(lambda stage: "KeyError" in stage.text and at_prompt(stage))
+        said = ["> go", "Build", "Internal error (-32603)", "standard error:", "KeyError: 'model'"]
+        places = [stage.text.index(each) for each in said]
+        assert places == sorted(places)
+        leave(stage)
+
+
 @pytest.mark.parametrize("where", ["in a turn", "at the prompt"])
 @pytest.mark.parametrize("how", ["SIGTERM", "hang up"])
 def test_who_is_ended_leaves_no_process(how: str, where: str) -> None:

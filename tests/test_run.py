@@ -156,6 +156,42 @@ def test_the_exit_status_says_how_the_turn_ended(
     assert told in result.stderr
 
 
+TRACEBACK = """
+os.write(2, b"starting\\n")
+def prompt(request):
+    update({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Build", "status": "failed"})
+    os.write(2, b"Traceback:\\n" + b"  deep\\n" * 50 + b"KeyError: \x1b[2J'model'\\n")
+    fail(request, -32603, "Internal error")
+"""
+
+
+def test_a_turn_that_fails_shows_the_end_of_the_standard_error_of_that_turn() -> None:
+    result = called("--prompt", "x", "--", *raw_agent(TRACEBACK))
+    assert (result.exit_code, result.stdout) == (1, "")
+    told = result.stderr.splitlines()
+    at = told.index("session/prompt failed: Internal error (-32603)")
+    assert told[at + 1] == "The end of the agent's standard error:"
+    assert told[at + 2 :] == ["    deep"] * 11 + ["  KeyError: 'model'"]
+    silent = raw_agent("def prompt(request): fail(request, -32603, 'Internal error')")
+    assert called("--prompt", "x", "--", *silent).stderr.endswith("(-32603)\n")
+
+
+def test_a_session_that_cannot_be_made_shows_the_end_of_the_standard_error() -> None:
+    script = """
+def answer(request, result):
+    if request["method"] == "session/new":
+        os.write(2, b"no key is set\\n")
+        return fail(request, -32603, "Internal error")
+    send({"id": request["id"], "result": result})
+"""
+    result = called("--prompt", "x", "--", *raw_agent(script))
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "session/new failed: Internal error (-32603)\n"
+        "The end of the agent's standard error:\n  no key is set\n"
+    )
+
+
 ASKS = """
 def prompt(request):
     kinds = ["allow_once", "reject_once"][START:]

@@ -18,6 +18,7 @@ from twofold.cli.meanwhile import Problems, slow
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.errors import PeerError, TwofoldError
 from twofold.policy import Policy
+from twofold.rpc.errors import RequestFailed
 from twofold.rpc.frames import LIMIT
 from twofold.runtime.client.client import Client, Offered
 from twofold.runtime.client.negotiate import Version
@@ -25,7 +26,7 @@ from twofold.runtime.client.session import ClientSession
 from twofold.runtime.client.turns import Reply
 from twofold.runtime.taped import Tape
 from twofold.term.client.connecting import Connecting, Seconds, on_signals
-from twofold.term.client.known_sessions import known_sessions, take_up
+from twofold.term.client.known_sessions import NotTakenUp, known_sessions, take_up
 
 GIVE_UP = 3.0
 """How many seconds an agent has to end a turn that was cancelled."""
@@ -76,7 +77,7 @@ async def one_turn(wanted: Scripted, screen: Screen) -> int:
         screen.tell(turn.late())
         code = status.TIMEOUT
     except TwofoldError as error:
-        screen.tell(str(error))
+        screen.tell("\n".join([str(error), *turn.complaints]))
         code = status.of_error(error)
     except asyncio.CancelledError:
         if not turn.signals:
@@ -92,6 +93,8 @@ class _Turn:
         self.signals = 0
         self.interrupted = False
         """Someone wanted it to end before it did."""
+        self.complaints: list[str] = []
+        """What the agent wrote to its standard error before it failed."""
         self._wanted = wanted
         self._screen = screen
         self._task = asyncio.current_task()
@@ -136,8 +139,13 @@ class _Turn:
 
     async def _talk(self, client: Client) -> tuple[ClientSession, Reply]:
         self._over = False
-        session = await self._open(client)
-        return session, await self._prompt(session)
+        try:
+            session = await self._open(client)
+            return session, await self._prompt(session)
+        except (RequestFailed, NotTakenUp):
+            # now, for an agent that is ended may have more to say, and none of it of this
+            self.complaints = await self._connecting.complaints.told()
+            raise
 
     async def _open(self, client: Client) -> ClientSession:
         session_id, cwd = self._wanted.resume, self._wanted.cwd
@@ -155,6 +163,7 @@ class _Turn:
         reply = None
         self._session = session
         try:
+            self._connecting.complaints.forget()
             reply = await session.prompt(self._wanted.prompt)
         finally:
             self._session, self._over = None, True

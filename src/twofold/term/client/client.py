@@ -31,7 +31,7 @@ from twofold.runtime.errors import Problem
 from twofold.term.client.connecting import Connecting, Seconds, Wanted, on_signals
 from twofold.term.client.conversation import Conversation, Leave
 from twofold.term.client.drawing import Drawing
-from twofold.term.client.known_sessions import known_sessions, take_up, title, when
+from twofold.term.client.known_sessions import NotTakenUp, known_sessions, take_up, title, when
 from twofold.term.client.login import LoginNeeded, log_in, wants_login, ways
 from twofold.term.content.images import Pictures
 from twofold.term.input.keys import Typed
@@ -107,7 +107,9 @@ class _Client:
             return status.CANCELLED
         except TwofoldError as error:
             above = [BLANK] if self._conversation is not None else []
-            self._tell([*above, line(sanitize(str(error)), "red")])
+            refused = isinstance(error, RequestFailed | NotTakenUp)
+            below = self._connecting.complaints.lines if refused else []
+            self._tell([*above, line(sanitize("\n".join([str(error), *below])), "red")])
             return status.of_error(error)
         except asyncio.CancelledError:
             if not self._interrupted:
@@ -210,7 +212,13 @@ class _Client:
         )
         drawing = Drawing(session, self._display, prompt, self._questions, Pictures(os.environ))
         conversation = Conversation(
-            session, drawing, prompt, self._source, self._questions, self._wanted.cwd.absolute()
+            session,
+            drawing,
+            prompt,
+            self._source,
+            self._questions,
+            self._wanted.cwd.absolute(),
+            self._connecting.complaints,
         )
         self._drawing, self._conversation = drawing, conversation
         try:

@@ -21,6 +21,7 @@ from twofold.runtime.client.client import Client, Offered, connect
 from twofold.runtime.client.incoming import Elicit
 from twofold.runtime.client.negotiate import Silent, Version
 from twofold.runtime.client.permissions import Ask
+from twofold.runtime.commands import LastWords
 from twofold.runtime.errors import Report, log
 from twofold.runtime.process import Process
 from twofold.runtime.taped import Tape, Taped
@@ -31,6 +32,9 @@ OnSlow: TypeAlias = Callable[[float], None]
 """Told each second for how many seconds the agent has not answered yet."""
 
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+_OUT_OF_STEP = 0.05
+_LAST_LINES = 12
+_LONGEST = 300
 
 
 class Wanted(Struct, kw_only=True):
@@ -55,6 +59,41 @@ class Wanted(Struct, kw_only=True):
     record: IO[bytes] | None = None
 
 
+class Complaints:
+    """What an agent wrote to its standard error since the last `forget`, for a failure to show."""
+
+    def __init__(self) -> None:
+        self._words = LastWords()
+
+    def add(self, data: bytes) -> None:
+        """Take in what it wrote."""
+        self._words.add(data)
+
+    def forget(self) -> None:
+        """A turn begins: what was written before has nothing to do with it."""
+        self._words = LastWords()
+
+    async def told(self) -> list[str]:
+        """The last lines, safe to show, below a heading; empty if there are none.
+
+        The two outputs of an agent are not in step: what was written before an answer may be read
+        after it, so this waits a moment.
+        """
+        await asyncio.sleep(_OUT_OF_STEP)
+        return self.lines
+
+    @property
+    def lines(self) -> list[str]:
+        """The same, as far as it was read."""
+        last = self._words.text.rstrip().splitlines()[-_LAST_LINES:]
+        if not last:
+            return []
+        return [
+            "The end of the agent's standard error:",
+            *(f"  {each[:_LONGEST]}" for each in last),
+        ]
+
+
 class Connecting:
     """The way to one agent: `async with connecting.client() as client: …`."""
 
@@ -76,6 +115,7 @@ class Connecting:
         """Where the agent's process is started."""
         self.answered = False
         """The agent said who it is."""
+        self.complaints = Complaints()
         self._version = version
         self._policy = policy
         self._offer = offer
@@ -159,7 +199,13 @@ class Connecting:
     async def _start(self) -> Transport:
         self._note_exit()  # one that fell over version 2 is started again
         self._process = None
-        on_stderr = self._record.stderr if self._record is not None else None
+        record = self._record
+
+        def on_stderr(data: bytes) -> None:
+            self.complaints.add(data)
+            if record is not None:
+                record.stderr(data)
+
         command = located(self.command, self.cwd)
         self._process = await Process.spawn(command, cwd=self.cwd, on_stderr=on_stderr)
         if self._hurried:

@@ -18,6 +18,7 @@ from twofold.rpc.errors import RequestFailed
 from twofold.runtime.client.prompting import Part
 from twofold.runtime.client.session import ClientSession
 from twofold.runtime.client.turns import Reply
+from twofold.term.client.connecting import Complaints
 from twofold.term.client.drawing import Drawing
 from twofold.term.client.obeying import obey
 from twofold.term.input.keys import Typed
@@ -52,12 +53,14 @@ class Conversation:
         keys: Input,
         questions: Questions,
         cwd: Path,
+        complaints: Complaints,
     ) -> None:
         self._session = session
         self._drawing = drawing
         self._prompt = prompt
         self._questions = questions
         self._cwd = cwd
+        self._complaints = complaints
         self._keys = Typed(keys, self._pressed)
         self._asking: asyncio.Future[str | None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -114,14 +117,18 @@ class Conversation:
 
     async def _turn(self, words: str, parts: Sequence[Part]) -> None:
         self._drawing.board.begin(words)  # they are on the screen: repeated, they are not shown
+        self._complaints.forget()
         reply: Reply | None = None
+        failed: list[str] = []
         with self._at_work():
             turn = asyncio.ensure_future(self._session.prompt(*parts))
             try:
                 await self._unless_leaving(turn)
                 reply = turn.result()
             except RequestFailed as error:
-                self._drawing.board.remark([line(sanitize(str(error)), "red")])
+                failed = [str(error), *await self._complaints.told()]
+        if failed:  # below the call that failed, which is on the screen now
+            self._drawing.tell([line(sanitize("\n".join(failed)), "red")])
         if reply is not None:
             self._tell_end(reply)
 
