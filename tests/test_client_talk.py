@@ -333,6 +333,16 @@ def test_a_call_that_was_open_when_the_agent_died_is_not_left_in_progress() -> N
         assert stage.text.index("Build") < stage.text.index("out of memory")
 
 
+def test_a_slip_behind_a_slash_costs_no_turn_and_exit_leaves(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    with client(f"--record={record}") as stage:
+        say(stage, "/usge", "Did you mean /usage?")
+        say(stage, "//usge", "I do not know that command.")
+        stage.type("/exit\r")
+        assert stage.wait_end() == 0
+    assert prompts(record) == [[{"type": "text", "text": "/usge"}]]
+
+
 FAILS = raw_agent("""
 def prompt(request):
     update({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Build", "status": "failed"})

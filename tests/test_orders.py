@@ -22,8 +22,10 @@ from twofold.term.input.orders import (
     Order,
     TakesNothing,
     UnknownOption,
+    UnknownOrder,
     UnknownValue,
     agent_commands,
+    check_command,
     read_choice,
     read_mode,
     read_order,
@@ -124,7 +126,9 @@ SENT = {
     "twice the slash of theirs": ("//web cats", "/web cats"),
     "over lines": ("//plan\nall of it", "/plan\nall of it"),
     "a comment": ("// mode", "// mode"),
-    "a comment without a blank": ("//modern", "//modern"),
+    "a word that nobody knows": ("//clear it", "/clear it"),
+    "code": ("//modern\nx = 1", "//modern\nx = 1"),
+    "the address of a host": ("//host/share", "//host/share"),
     "two slashes": ("//", "//"),
     "three": ("///mode", "///mode"),
 }
@@ -133,6 +137,39 @@ SENT = {
 @pytest.mark.parametrize(("text", "sent"), SENT.values(), ids=list(SENT))
 def test_two_slashes_reach_a_command_of_the_agent(text: str, sent: str) -> None:
     assert text_to_send(text, session(commands=("web",))) == sent
+
+
+SLIPS = {
+    "a slip": ("/usge", "Did you mean /usage?"),
+    "another case": ("/HELP", "Did you mean /help?"),
+    "the beginning of several": ("/w", "Did you mean /web or /wait?"),
+    "nothing like it": ("/clear", "There is no /clear. Nothing was sent: /help lists"),
+    "with an argument": ("/mod plan", "Did you mean /mode?"),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), SLIPS.values(), ids=list(SLIPS))
+def test_a_word_behind_a_slash_that_nobody_knows_is_not_sent(text: str, told: str) -> None:
+    made = session(commands=("web", "wait"))
+    assert read_order(text, made) is None
+    with pytest.raises(UnknownOrder) as caught:
+        check_command(text, made)
+    assert told in str(caught.value)
+    assert f"/{text.split(maxsplit=1)[0]} sends it to the agent as text." in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["/web cats", "/help", "/usr/bin is", " /clear", "//clear", "/", "/2 of 3", "/a\nb"],
+)
+def test_what_is_known_or_no_word_is_sent(text: str) -> None:
+    check_command(text, session(commands=("web",)))
+
+
+def test_exit_leaves_unless_the_agent_has_it() -> None:
+    assert read_order("/exit", EMPTY) == Order("quit")
+    assert read_order("/exit now", EMPTY) is None
+    assert read_order("/exit", session(commands=("exit",))) is None
 
 
 @given(st.text())

@@ -23,7 +23,7 @@ from twofold.term.client.drawing import Drawing
 from twofold.term.client.obeying import obey
 from twofold.term.input.keys import Typed
 from twofold.term.input.mentions import parts_of
-from twofold.term.input.orders import read_order, text_to_send
+from twofold.term.input.orders import check_command, read_order, text_to_send
 from twofold.term.input.prompt import Prompt
 from twofold.term.input.questions import Questions
 from twofold.term.lines import all_rows, line
@@ -78,7 +78,7 @@ class Conversation:
         """Turn after turn, until the person leaves; `ahead` was typed before it could be heard."""
         if start is not None:
             self._drawing.print([()])
-            await self._said(start)
+            await self._said(start, typed=False)
         while True:
             text = await self._ask(ahead)
             ahead = ""
@@ -99,7 +99,7 @@ class Conversation:
                 return self._asking.result()
             prefill = self._prompt.typed
 
-    async def _said(self, text: str, pasted: Sequence[str] = ()) -> bool:
+    async def _said(self, text: str, pasted: Sequence[str] = (), *, typed: bool = True) -> bool:
         """Do what the person said; False to leave."""
         shown = user_lines([TextContent(text.strip())])
         self._drawing.print(all_rows(shown, self._drawing.width))
@@ -107,6 +107,8 @@ class Conversation:
             order = read_order(text, self._session.state)
             if order is not None:
                 return await obey(order, self._session, self._drawing)
+            if typed:  # what is sent at the start is older than the commands of the agent
+                check_command(text, self._session.state)
             words = text_to_send(text, self._session.state)
             await self._turn(words, parts_of(words, self._cwd, pasted))
         except (LocalError, RequestFailed) as error:

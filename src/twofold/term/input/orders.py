@@ -1,12 +1,15 @@
 """What a person orders the client to do: `/mode plan`, `/config model`, `/quit`.
 
-An order stands alone on its line and begins with its slash. Every other `/word` is a command of
-the agent and goes to it as it is; where the agent has a command that is called like an order,
-the order wins, and `//mode` sends the agent its `/mode`. Nothing here carries an order out: it
+An order stands alone on its line and begins with its slash. A `/word` that is a command of the
+agent goes to it as it is; where the agent has a command that is called like an order, the order
+wins, and `//mode` sends the agent its `/mode`. Any other `/word` is more often a slip than a
+message, so it is not sent unless it has two slashes. Nothing here carries an order out: it
 says what was ordered and which of the agent's values was meant, or raises with what there is.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
@@ -22,6 +25,11 @@ MOST_NAMED: Final = 20
 """A sentence that says what there is names no more than these."""
 MOST_OFFERED: Final = 1000
 """Of the commands, options and values of an agent only so many are looked at, each time."""
+
+MOST_SUGGESTED: Final = 3
+"""So many words are suggested for one that there is not."""
+_ALIKE: Final = 0.6
+_WORD: Final = re.compile(r"[A-Za-z][\w:.-]{0,119}")
 
 Option: TypeAlias = v2.SessionConfigSelect | v2.SessionConfigBoolean
 """A config option of a kind that we know."""
@@ -45,9 +53,10 @@ ORDERS: Final = {
         KnownOrder("usage", "", "show how many tokens were used, and what they cost"),
         KnownOrder("expand", "", "print in full what was folded"),
         KnownOrder("thoughts", "", "fold or unfold the thoughts of the agent"),
-        KnownOrder("quit", "", "leave"),
+        KnownOrder("quit", "", "leave; so does /exit"),
     )
 }
+_ALIASES: Final = {"exit": "quit"}
 
 
 class Order(NamedTuple):
@@ -85,6 +94,24 @@ class TakesNothing(LocalError):
         )
         self.name = name
         self.argument = argument
+
+
+class UnknownOrder(LocalError):
+    """A word behind a slash that is neither an order nor a command of the agent."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name = name
+        folded = name.casefold()
+        # what somebody means is most often the beginning of it, or all of it with a slip
+        begun = [word for word in known if word.casefold().startswith(folded)]
+        near = begun or get_close_matches(folded, known, cutoff=_ALIKE)
+        self.near = tuple(near[:MOST_SUGGESTED])
+        words = [f"/{word}" for word in self.near]
+        meant = f" Did you mean {_listed(words, 'or')}?" if words else ""
+        super().__init__(
+            f"There is no /{said(name)}.{meant} Nothing was sent: /help lists"
+            f" what there is, and //{said(name)} sends it to the agent as text."
+        )
 
 
 class NoModes(LocalError):
@@ -134,6 +161,8 @@ def read_order(text: str, session: Session) -> Order | None:
     Raises `TakesNothing` for an order with an argument it does not take.
     """
     name, argument = _words(text)
+    if name in _ALIASES and not argument and name not in _command_names(session):
+        name = _ALIASES[name]
     if name not in ORDERS:
         return None
     if argument and not ORDERS[name].arguments:
@@ -141,12 +170,25 @@ def read_order(text: str, session: Session) -> Order | None:
     return Order(name, argument)
 
 
+def check_command(text: str, session: Session) -> None:
+    """Raise `UnknownOrder` for a `/word` that nobody knows; a path is none."""
+    name, _ = _words(text)
+    known = [*ORDERS, *_command_names(session)]
+    if _WORD.fullmatch(name) and name not in known:
+        raise UnknownOrder(name, known)
+
+
 def text_to_send(text: str, session: Session) -> str:
-    """The text for the agent: `//mode` asks for a command of the agent that is called `/mode`."""
+    """The text for the agent: `//mode` is its `/mode`, and `//word` a `/word` that nobody knows.
+
+    Where more lines follow a word that nobody knows, it is code that was pasted, and stays.
+    """
     if text.startswith("//"):
         name = text[2:].split(maxsplit=1)[:1]
         known = {*ORDERS, *_command_names(session)}
         if name and text[2:].startswith(name[0]) and name[0] in known:
+            return text[1:]
+        if _WORD.fullmatch(_words(text[1:])[0]):
             return text[1:]
     return text
 
