@@ -333,6 +333,15 @@ def test_a_call_that_was_open_when_the_agent_died_is_not_left_in_progress() -> N
         assert stage.text.index("Build") < stage.text.index("out of memory")
 
 
+def test_a_file_that_is_mentioned_and_not_there_is_reported_before_it_is_sent() -> None:
+    with client() as stage:
+        say(stage, "/echo see @nosuch.py", "echo: see @nosuch.py")
+        said = ["> /echo see", "There is no such file: @nosuch.py is sent as text.", "echo: see"]
+        places = [stage.text.index(each) for each in said]
+        assert places == sorted(places)
+        leave(stage)
+
+
 def test_a_slip_behind_a_slash_costs_no_turn_and_exit_leaves(tmp_path: Path) -> None:
     record = tmp_path / "record"
     with client(f"--record={record}") as stage:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.runtime.client.prompting import Part
-from twofold.term.input.mentions import parts_of, written
+from twofold.term.input.mentions import missing, parts_of, written
 
 FILES = ("a.py", "b.md", "a b.txt", "src/x.py", "odd,name", 'say "hi"', "dots...", "[1].txt")
 
@@ -131,3 +131,34 @@ def test_a_path_is_quoted_only_where_it_must_be() -> None:
     assert written("src/a-b_c.py") == "src/a-b_c.py"
     assert written("a b") == '"a b"'
     assert written("a b/", closed=False) == '"a b/'
+
+
+# ---- files that are not there ------------------------------------------------------------------
+
+MISSING: dict[str, tuple[str, list[str]]] = {
+    "a file": ("see @nosuch.py, please", ["@nosuch.py"]),
+    "the end of a sentence": ("see @nosuch.py.", ["@nosuch.py"]),
+    "with a line": ("@nosuch.PY:12 is wrong", ["@nosuch.PY"]),
+    "in a directory that is there": ("@src/nosuch", ["@src/nosuch"]),
+    "a path": (
+        "@./nosuch and @../nosuch and @~/no-such and @/no/such",
+        ["@./nosuch", "@../nosuch", "@~/no-such", "@/no/such"],
+    ),
+    "in quotes": ('@"no such" @"no such"', ['@"no such"']),
+    "twice": ("@a.md @a.md", ["@a.md"]),
+    "one that is there": ("@a.py @src/ @src/x.py", []),
+    "somebody": ("@someone me@example.org @v1.2 @", []),
+    "a package": ("@types/node @angular/core", []),
+    "a decorator": ("@app.route @pytest.fixture", []),
+}
+
+
+@pytest.mark.parametrize(("text", "found"), MISSING.values(), ids=list(MISSING))
+def test_a_mention_of_a_file_that_is_not_there_is_found(
+    text: str, found: list[str], cwd: Path
+) -> None:
+    assert missing(text, cwd) == found
+
+
+def test_what_was_pasted_mentions_no_file_that_could_be_missing(cwd: Path) -> None:
+    assert missing("why? see @nosuch.py", cwd, ["see @nosuch.py"]) == []

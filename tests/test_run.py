@@ -348,6 +348,14 @@ def test_the_path_of_a_program_is_one_of_the_directory_of_the_user(
     assert (result.exit_code, result.output) == (0, f"{there}\n")
 
 
+def test_a_file_that_is_mentioned_and_not_there_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x")
+    prompt = "/echo compare @a.py with @nosuch.py"
+    result = called("--prompt", prompt, "--cwd", str(tmp_path), *DEMO)
+    assert (result.exit_code, result.stdout) == (0, "echo: compare @a.py with @nosuch.py\n")
+    assert result.stderr == "There is no such file: @nosuch.py is sent as text.\n"
+
+
 # ---- rules -------------------------------------------------------------------------------------
 
 POLICY = '{"rules": [{"decision": "allow", "title": "Run *"}], "otherwise": "reject"}'

@@ -27,6 +27,7 @@ from twofold.runtime.client.turns import Reply
 from twofold.runtime.taped import Tape
 from twofold.term.client.connecting import Connecting, Seconds, on_signals
 from twofold.term.client.known_sessions import NotTakenUp, known_sessions, take_up
+from twofold.term.input.mentions import missing, no_file
 
 GIVE_UP = 3.0
 """How many seconds an agent has to end a turn that was cancelled."""
@@ -159,6 +160,8 @@ class _Turn:
         return await client.new_session(cwd)
 
     async def _prompt(self, session: ClientSession) -> Reply:
+        for mention in missing(self._wanted.prompt, self._wanted.cwd):
+            self._screen.tell(no_file(mention))
         printer = PRINTERS[self._wanted.form](session, self._screen)
         reply = None
         self._session = session

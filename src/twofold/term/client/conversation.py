@@ -22,7 +22,7 @@ from twofold.term.client.connecting import Complaints
 from twofold.term.client.drawing import Drawing
 from twofold.term.client.obeying import obey
 from twofold.term.input.keys import Typed
-from twofold.term.input.mentions import parts_of
+from twofold.term.input.mentions import missing, no_file, parts_of
 from twofold.term.input.orders import check_command, read_order, text_to_send
 from twofold.term.input.prompt import Prompt
 from twofold.term.input.questions import Questions
@@ -110,6 +110,8 @@ class Conversation:
             if typed:  # what is sent at the start is older than the commands of the agent
                 check_command(text, self._session.state)
             words = text_to_send(text, self._session.state)
+            for mention in missing(words, self._cwd, pasted):
+                self._drawing.tell([line(no_file(mention), "yellow")])
             await self._turn(words, parts_of(words, self._cwd, pasted))
         except (LocalError, RequestFailed) as error:
             self._drawing.fault(error)

@@ -3,8 +3,8 @@
 The text keeps every word that was typed, the mention included, and the file follows right behind
 it: so the message reads the same to the person, in the transcript and to the agent, also where
 the file travels only as a link. A mention is one only if there is such a file or directory;
-`@someone` and `me@example.org` stay text. What was pasted is not typed: an `@` in it takes no
-file along. Nothing here opens a file.
+`@someone` and `me@example.org` stay text, and `missing` finds what was meant for a file. What was
+pasted is not typed: an `@` in it takes no file along. Nothing here opens a file.
 """
 
 import os
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from twofold.runtime.client.prompting import Part
+from twofold.text.safe import one_line
 
 # An `@` inside a word belongs to an address, and one behind a slash or a dot to a path.
 BEFORE: Final = r"(?<![\w.+\-%/@\\])@"
@@ -29,6 +30,16 @@ _NEEDS_QUOTES: Final = re.compile(r"""[\s"'`,;:!?()\[\]{}<>*…]|\.$""")
 _MARKS: Final = re.compile(r"[,;:!?()\[\]{}<>'`*…]")
 _NO_NAME: Final = re.compile(r"\.*|/*|~")
 _MOST_MARKS: Final = 8
+_TAIL: Final = re.compile(r"(?:[,;:!?()\[\]{}<>'`*…].*|\.+)$", re.DOTALL)
+# `@app.route` and `@pytest.fixture` are no files, so an extension must be a usual one
+_EXTENSIONS: Final = re.compile(
+    r"bash|cc?|cfg|cpp|cs|css|csv|dart|go|h|hpp|html?|ini|ipynb|java|jpe?g|jsx?|jsonl?|kt|lock|log"
+    r"|lua|md|mjs|patch|pdf|php|png|proto|pyi?|r|rb|rs|rst|scala|sh|sql|svg|swift|tex|toml|tsx?"
+    r"|tsv|txt|vue|webp|xml|ya?ml|zig|zsh",
+    re.IGNORECASE,
+)
+MOST_MISSING: Final = 100
+"""Only so many mentions of a text are looked at for those that are not there."""
 
 
 def parts_of(text: str, cwd: Path, pasted: Iterable[str] = ()) -> list[Part]:
@@ -54,6 +65,41 @@ def parts_of(text: str, cwd: Path, pasted: Iterable[str] = ()) -> list[Part]:
         return [*parts, rest] if rest else parts
     # some agents refuse a text of nothing but blanks
     return [*parts[:-2], f"{parts[-2]}{rest}", parts[-1]]
+
+
+def missing(text: str, cwd: Path, pasted: Iterable[str] = ()) -> list[str]:
+    """What looks like the mention of a file that is not there, as it was written, each once.
+
+    `@someone` and `@scope/package` do not: a file has a usual extension, quotes, or a directory
+    that is there.
+    """
+    closed = _stretches(text, pasted)
+    found = []
+    for match in islice(_MENTION.finditer(text), MOST_MISSING):
+        if any(match.start() in stretch for stretch in closed) or _mention(match, cwd):
+            continue
+        if match["plain"] is None:
+            path = unquoted(match["quoted"])
+            if path.strip():
+                found.append(f"@{written(path)}")
+        elif _names_file(path := _TAIL.sub("", match["plain"]), cwd):
+            found.append(f"@{path}")
+    return list(dict.fromkeys(found))
+
+
+def no_file(mention: str) -> str:
+    """What to report of a mention that is missing."""
+    return f"There is no such file: {one_line(mention)} is sent as text."
+
+
+def _names_file(path: str, cwd: Path) -> bool:
+    directory, slash, name = path.rpartition("/")
+    if not name or _NO_NAME.fullmatch(path):
+        return False
+    stem, _, extension = name.rpartition(".")
+    if path.startswith(("/", "./", "../", "~/")) or (stem and _EXTENSIONS.fullmatch(extension)):
+        return True
+    return bool(slash) and _is_there(directory, cwd)
 
 
 def written(path: str, *, closed: bool = True) -> str:
