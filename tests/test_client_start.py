@@ -42,6 +42,63 @@ def test_who_waits_for_a_command_that_is_no_agent_is_told_what_to_check() -> Non
         assert "initialize" not in stage.text
 
 
+SLOW_SESSION = raw_agent("""
+def initialize(request):
+    answer(request, {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})
+
+made = answer
+def answer(request, result):
+    if request["method"] == "session/new":
+        time.sleep(2.2)
+    made(request, result)
+
+def fail(request, *reason):
+    time.sleep(2.2)
+    text("of long ago")
+    made(request, {})
+""")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [((), "Making a session … 1 s"), (("--resume", "s"), "Loading the session s … 1 s")],
+)
+def test_who_waits_for_a_session_sees_it_and_what_was_typed_is_kept(
+    options: tuple[str, ...], told: str
+) -> None:
+    with client(*options, agent=SLOW_SESSION) as stage:
+        stage.wait_for(lambda stage: stage.screen()[0] == told)
+        stage.type("hello")
+        stage.wait_for("> hello")
+        assert told not in stage.text
+        stage.press("ctrl-c")
+        leave(stage)
+
+
+LATE_REPLAY = raw_agent("""
+def initialize(request):
+    answer(request, {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})
+
+def fail(request, *reason):
+    answer(request, {})
+    time.sleep(0.02)
+    text("of long ago")
+
+def prompt(request):
+    update({"sessionUpdate": "agent_message_chunk", "messageId": "n",
+            "content": {"type": "text", "text": "of today"}})
+    answer(request, {"stopReason": "end_turn"})
+""")
+
+
+def test_a_replay_that_comes_late_stands_above_what_is_said_at_the_start() -> None:
+    with client("--resume", "s", "--start", "go on", agent=LATE_REPLAY) as stage:
+        stage.wait_for("of today")
+        places = [stage.text.index(each) for each in ("of long ago", "> go on", "of today")]
+        assert places == sorted(places)
+        leave(stage)
+
+
 NAMELESS = raw_agent("def initialize(request): answer(request, {'protocolVersion': 1})")
 
 

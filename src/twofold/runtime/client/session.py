@@ -178,6 +178,13 @@ class ClientSession:
         blocks = blocks_of(parts, self.client.prompt_capabilities, self.client.agent_name)
         return await self._turns.prompt(blocks)
 
+    async def settled(self) -> None:
+        """Wait until a late replay or greeting of a version 1 agent has come.
+
+        `prompt` does so by itself; a view does that shows first what was before.
+        """
+        await self._watchers.silence(asyncio.get_running_loop().create_future())
+
     @property
     def in_turn(self) -> bool:
         """Whether what the agent sends now belongs to the turn of a prompt of this client."""

@@ -160,8 +160,7 @@ class Turns:
 
     async def _silence(self, turn: Turn) -> None:
         """Wait until what comes after the answer to new or load has come: it is no reply."""
-        while (left := self._watchers.silence_left) > 0 and not turn.end.done():
-            await asyncio.wait({turn.end}, timeout=left)
+        await self._watchers.silence(turn.end)
         self._watchers.stop_silence()
         self._session.check_open()
 

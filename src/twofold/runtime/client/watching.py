@@ -8,7 +8,7 @@ in a row it hears no more, for every update would cost as much time again.
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from twofold.runtime.client.feed import RATE, ChangeCallback, ChangeFeed, OnChange, Silence
 from twofold.runtime.errors import Problem, Report, described
@@ -59,10 +59,10 @@ class Watchers:
         self._silence = Silence(seconds)
         self._add(self._silence)
 
-    @property
-    def silence_left(self) -> float:
-        """How many seconds a first prompt should still wait; 0 or less: it may be sent."""
-        return self._silence.left if self._silence is not None else 0.0
+    async def silence(self, unless: asyncio.Future[Any]) -> None:
+        """Wait until a first prompt may be sent, or `unless` is done."""
+        while self._silence is not None and self._silence.left > 0 and not unless.done():
+            await asyncio.wait({unless}, timeout=self._silence.left)
 
     def stop_silence(self) -> None:
         """The first prompt is sent: later ones do not wait."""

@@ -9,8 +9,8 @@ import asyncio
 import errno
 import os
 import sys
-from collections.abc import Iterable
-from contextlib import AsyncExitStack, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -169,13 +169,19 @@ class _Client:
             identity = await self._choose_session(client)
             if identity is None:
                 return None
-        with self._keys.listening():
+        what = "Making a session" if identity is None else f"Loading the session {identity}"
+        with self._keys.listening(), self._counted(what):
             if identity is None:
-                return await client.new_session(wanted.cwd)
-            return await take_up(client, identity, wanted.cwd, wanted.command, replay=True)
+                session = await client.new_session(wanted.cwd)
+            else:
+                session = await take_up(client, identity, wanted.cwd, wanted.command, replay=True)
+            if identity is not None or wanted.start is not None:
+                await session.settled()  # what was before stands above what is said now
+            return session
 
     async def _choose_session(self, client: Client) -> str | None:
-        known = (await known_sessions(client, self._wanted.cwd)).sessions
+        with self._keys.listening(), self._counted("Listing the sessions"):
+            known = (await known_sessions(client, self._wanted.cwd)).sessions
         if not known:
             words = f"{client.agent_name} knows no session of this directory."
             self._tell([line(f"{words} --resume takes the id of any other.", "yellow")])
@@ -245,8 +251,21 @@ class _Client:
             rows += all_rows([line(hint, "dim", "  ")], width)
         self._display.show([], rows)
 
+    @contextmanager
+    def _counted(self, what: str) -> Iterator[None]:
+        """Show for how many seconds something takes, in a block."""
+        seconds = Seconds(lambda passed: self._count(what, passed, ""))
+        try:
+            yield
+        finally:
+            seconds.close()
+            self._display.show([], [])
+
     def _slow_end(self, seconds: float) -> None:
-        words = f"Waiting for the agent to end … {seconds:.0f} s · Ctrl-C ends it now"
+        self._count("Waiting for the agent to end", seconds, " · Ctrl-C ends it now")
+
+    def _count(self, what: str, seconds: float, more: str) -> None:
+        words = f"{one_line(what)} … {seconds:.0f} s{more}"
         self._display.show([], [cut(((words, "yellow"),), self._display.width)])
 
     def _problem(self, problem: Problem) -> None:
