@@ -13,7 +13,6 @@ from twofold.rpc.frames import LineTooLong
 from twofold.session import Draft, Session
 from twofold.wire import codec, v1, v2
 
-SILENT: Json = {}
 LOADS: Json = {"loadSession": True}
 
 

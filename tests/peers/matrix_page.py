@@ -102,6 +102,8 @@ def _lost(losses: Mapping[Pair, Sequence[Line]], version: int) -> str:
         if PEERS[pair[0]].version == version
         for loss in losses.get(pair, ())
     }
+    if not kinds:
+        return "Nothing."
     rows = [["message", "where", "why"], ["---"] * 3]
     rows += [[f"`{message}`", f"`{path}`", why] for message, path, why in sorted(kinds)]
     return _rows(rows)
