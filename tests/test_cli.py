@@ -199,6 +199,16 @@ def test_the_version_is_told_from_the_lines(lines: list[Any]) -> None:
     assert (update["sessionUpdate"], update["title"]) == ("tool_call_update", "T")
 
 
+def test_what_one_line_shows_of_the_version_holds_for_the_next() -> None:
+    lines: list[dict[str, Any]] = [
+        {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "T"},
+        {"sessionUpdate": "tool_call_update", "toolCallId": "c", "title": None, "status": "failed"},
+    ]
+    call, _ = out(run("fold", lines=lines))
+    assert (call["update"]["title"], call["update"]["status"]) == ("T", "failed")
+    assert out(run("convert", "--to", "1", lines=lines)) == lines
+
+
 def test_sessions_are_printed_one_after_the_other() -> None:
     lines = [rpc(chunk("A"), "s1"), rpc(chunk("B"), "s2"), rpc(chunk("C"), "s1")]
     assert [line["sessionId"] for line in out(run("fold", lines=lines))] == ["s1", "s1", "s2", "s2"]

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.strategies import Json
+from tests.strategies import Json, v1_streams, v2_streams
 from twofold.convert.conversation import Conversation, Target
 from twofold.convert.detect import Detector, Dialect, dialect_of_request, dialects_of
 from twofold.convert.losses import Losses, NotConvertible
@@ -909,6 +912,76 @@ def test_a_stream_without_initialize_shows_its_version_by_the_first_telling_upda
     # one stray update of another version is read as what it is, and changes nothing
     assert detector.dialect({"sessionUpdate": "state_update", "state": "idle"}, "1") == "2"
     assert detector.dialect(either, "2") == "1"
+
+
+@pytest.mark.parametrize(
+    ("message", "otherwise", "dialect"),
+    [
+        ({"method": "session/load"}, "2", "1"),
+        ({"method": "fs/read_text_file"}, "2", "1"),
+        ({"method": "auth/login"}, "1", "2"),
+        ({"method": "session/prompt"}, "1", "1"),
+        ({"method": "session/prompt"}, "2", "2"),
+        ({"method": "_nobody/knows"}, "2", "2"),
+    ],
+)
+def test_a_method_that_only_one_version_has_shows_the_version(
+    message: Json, otherwise: Dialect, dialect: Dialect
+) -> None:
+    detector = Detector()
+    detector.requested(message["method"])
+    either = {"sessionUpdate": "usage_update", "used": 1, "size": 1}
+    assert detector.dialect(either, otherwise) == dialect
+    assert detector.of_requests(otherwise) == dialect
+
+
+def test_two_lines_that_each_leave_two_versions_leave_one() -> None:
+    detector = Detector()
+    detector.look({**V1_CHUNK, "messageId": "m"})
+    assert detector.possible == {"1", "2"}
+    detector.look({"sessionUpdate": "plan", "entries": []})
+    assert detector.possible == {"1"}
+
+
+@settings(max_examples=60)
+@given(v1_streams(max_size=10) | v2_streams(max_size=10))
+def test_what_is_known_of_a_stream_never_grows_wider(stream: list[Json]) -> None:
+    detector = Detector()
+    for update in stream:
+        before = detector.possible
+        detector.dialect(update)
+        assert detector.possible <= before
+        assert detector.possible
+
+
+@settings(max_examples=60)
+@given(st.data(), st.sampled_from(["1", "2"]), st.sampled_from(["1", "2"]))
+def test_a_stream_of_one_version_is_not_read_as_the_other_once_it_showed_itself(
+    data: st.DataObject, spoken: Dialect, otherwise: Dialect
+) -> None:
+    streams = v1_streams(max_size=10) if spoken == "1" else v2_streams(max_size=10, unknown=False)
+    stream = data.draw(streams)
+    detector = Detector()
+    for update in stream:
+        read = detector.dialect(update, otherwise)
+        if "1" not in detector.possible or "2" not in detector.possible:
+            assert read == spoken
+
+
+@settings(max_examples=60)
+@given(v1_streams(max_size=8) | v2_streams(max_size=8, unknown=False), st.randoms())
+def test_after_a_look_ahead_the_order_of_the_lines_does_not_matter(
+    stream: list[Json], random: Random
+) -> None:
+    shuffled = list(stream)
+    random.shuffle(shuffled)
+    known = []
+    for order in (stream, shuffled):
+        detector = Detector()
+        for update in order:
+            detector.look(update)
+        known.append((detector.possible, [detector.dialect(update) for update in stream]))
+    assert known[0] == known[1]
 
 
 def initialize(talk: Talk, request: Json, result: Json) -> tuple[Json, Json]:

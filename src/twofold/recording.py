@@ -133,6 +133,8 @@ class Recording:
             update = message.params.get("update") if isinstance(message.params, dict) else None
             if isinstance(update, dict):
                 self._detector.look(update)
+        elif isinstance(message, Request | Notification):
+            self._detector.requested(message.method)
 
     def take(self, line: Line) -> None:
         """Take in one line; raises `Malformed` (or another `PeerError`) and is unchanged then."""
@@ -173,6 +175,7 @@ class Recording:
     # ---- what the client says
 
     def _request(self, request: Request, sender: Handler | None) -> None:
+        self._detector.requested(request.method)
         params = self._params(request.method, request.params)
         asked = _Asked(request.method, params, self._speaks_v1)
         self._pending.ask(request, asked, _OTHER.get(sender))

@@ -176,6 +176,7 @@ class Conversation:
     def _told(self, message: Request | Notification, sender: Handler | None) -> list[Out]:
         if message.method == "initialize":
             self._detector.initializing(message.params)
+        self._detector.requested(message.method)
         source = self._detector.of_requests(self._other)
         table = (v1 if source == "1" else v2).METHODS
         method = table.get(message.method)

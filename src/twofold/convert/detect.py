@@ -6,6 +6,7 @@ without an `initialize` gives itself away by its updates.
 
 from typing import Any, Literal, TypeAlias
 
+from twofold.wire import v1, v2
 from twofold.wire.guide import looks_like_guide
 
 Dialect: TypeAlias = Literal["1", "2", "guide"]
@@ -107,41 +108,62 @@ def _is_implementation(info: Any) -> bool:
 
 
 class Detector:
-    """The dialect of a stream: what is known of it so far."""
+    """What is known of the dialect of a stream: every line that tells more narrows it.
+
+    A line that contradicts what is known is read as what it is, and changes nothing. Only the
+    answer to `initialize` is believed more than the lines before it.
+    """
 
     def __init__(self, fixed: Dialect | None = None) -> None:
         self._fixed = fixed
-        self._stream: Dialect | None = fixed
+        self.possible: Dialects = frozenset({fixed}) if fixed else _ANY
+        """The dialects in which everything so far makes sense."""
 
     def initializing(self, params: Any) -> None:
         """The client sent `initialize`: the best guess until the agent answers."""
-        if self._stream is None:
-            self._stream = dialect_of_request(params)
+        guess = dialect_of_request(params)
+        if guess is not None:
+            self._narrow(frozenset({guess}))
 
     def initialized(self, result: Any) -> None:
         """The agent answered `initialize`."""
-        if self._fixed is None:
-            self._stream = dialect_of_initialize(result) or self._stream
+        dialect = dialect_of_initialize(result)
+        if self._fixed is None and dialect is not None:
+            self.possible = frozenset({dialect})
 
     def look(self, update: dict[str, Any]) -> None:
-        """Learn from an update that makes sense in one dialect only, if nothing is known yet."""
-        possible = dialects_of(update)
-        if self._stream is None and len(possible) == 1:
-            (self._stream,) = possible
+        """Learn from an update."""
+        self._narrow(dialects_of(update))
+
+    def requested(self, method: str) -> None:
+        """Learn from a request or a notification that not every version has."""
+        self._narrow(_dialects_of_method(method))
+
+    def _narrow(self, possible: Dialects) -> None:
+        self.possible = self.possible & possible or self.possible
 
     def dialect(self, update: dict[str, Any], otherwise: Dialect = "2") -> Dialect:
-        """How to read `update`."""
+        """How to read `update`; `otherwise` if it may be of several dialects."""
         if self._fixed is not None:
             return self._fixed
         self.look(update)
         possible = dialects_of(update)
-        if self._stream in possible:
-            return self._stream
-        if otherwise in possible:
-            return otherwise
-        return "1" if "1" in possible else next(iter(possible))
+        return _chosen(possible & self.possible or possible, otherwise)
 
     def of_requests(self, otherwise: Dialect = "2") -> Dialect:
         """How to read requests and results, which the guide takes from version 1."""
-        dialect = self._stream or otherwise
+        dialect = _chosen(self.possible, otherwise)
         return "1" if dialect == "guide" else dialect
+
+
+def _dialects_of_method(method: str) -> Dialects:
+    known = (method in v1.METHODS, method in v2.METHODS)
+    if known == (True, False):
+        return _V1_OR_GUIDE
+    return _V2 if known == (False, True) else _ANY
+
+
+def _chosen(possible: Dialects, otherwise: Dialect) -> Dialect:
+    if otherwise in possible:
+        return otherwise
+    return "1" if "1" in possible else next(iter(possible))
