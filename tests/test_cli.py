@@ -398,6 +398,40 @@ def test_show_is_plain_text_when_the_output_is_not_a_terminal() -> None:
     assert "\x1b" not in result.stdout
 
 
+def codex_command() -> list[dict[str, Any]]:
+    """A command as codex reports it to a client of version 1 that declares nothing."""
+
+    def meta(**told: dict[str, Any]) -> dict[str, Any]:
+        return {key: {"terminal_id": "c", **facts} for key, facts in told.items()}
+
+    reference = [{"type": "terminal", "terminalId": "c"}]
+    updates: list[dict[str, Any]] = [
+        {
+            "sessionUpdate": "tool_call",
+            "title": "echo hi",
+            "kind": "execute",
+            "status": "in_progress",
+            "content": reference,
+            "_meta": meta(terminal_info={"cwd": "/work"}),
+        },
+        {
+            "sessionUpdate": "tool_call_update",
+            "_meta": meta(terminal_output_delta={"data": "hi\n"}),
+        },
+        {
+            "sessionUpdate": "tool_call_update",
+            "status": "completed",
+            "_meta": meta(terminal_exit={"exit_code": 0, "signal": None}),
+        },
+    ]
+    return [rpc({"toolCallId": "c", **update}) for update in updates]
+
+
+def test_show_prints_the_output_of_a_command_that_came_in_deltas() -> None:
+    shown = run("show", lines=codex_command()).stdout
+    assert shown.startswith("✓ $ echo hi  (execute, completed)\n    hi\n  exit code 0\n")
+
+
 def test_the_command_runs_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "twofold", "fold"],

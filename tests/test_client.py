@@ -805,6 +805,18 @@ async def test_terminal_output_that_is_no_base64_hurts_nothing_else() -> None:
 
 
 @simulated
+async def test_terminal_output_in_the_metadata_of_version_1_is_in_the_session() -> None:
+    async with talk(1) as (client, agent):
+        session = await client.new_session("/work")
+        told = {"terminal_output_delta": {"terminal_id": "x", "data": "hi\n"}}
+        agent.update({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "echo hi"})
+        agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "c", "_meta": told})
+        await until(lambda: session.state.terminals)
+        assert session.state.terminals["x"].output == b"hi\n"
+        assert session.state.tool_calls["c"].content == [v2.Terminal("x")]
+
+
+@simulated
 async def test_an_agent_that_claims_2_and_sends_updates_of_1_is_understood_and_told_of() -> None:
     problems = Problems()
     async with talk(2, problems=problems) as (client, agent):

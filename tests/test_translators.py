@@ -9,6 +9,7 @@ from tests.strategies import Json
 from twofold.convert.downgrader import Downgrader
 from twofold.convert.losses import Losses, NotConvertible
 from twofold.convert.upgrader import Upgrader
+from twofold.session import Session
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Fault, Malformed
 
@@ -340,6 +341,73 @@ def test_terminal_output_in_meta_comes_before_the_update_that_carries_it() -> No
     output, update = up(call_update(content=[TERMINAL], _meta=meta))
     assert output["sessionUpdate"] == "terminal_output_chunk"
     assert update["content"] == [TERMINAL]
+
+
+def codex_output(name: str, data: str, **fields: Any) -> Json:
+    return call_update(_meta={name: {"terminal_id": "x", "data": data}}, **fields)
+
+
+def screen(up: Up, *updates: Json) -> str:
+    """The output of the terminal `x`, after the updates."""
+    session = Session("s")
+    for update in up(*updates):
+        session.apply(read(update, v2.SessionUpdate))
+    return session.terminals["x"].output.decode()
+
+
+def test_terminal_output_that_comes_in_deltas_is_appended() -> None:
+    deltas = [codex_output("terminal_output_delta", data) for data in ("h", "i\n", "h")]
+    assert screen(Up(), *deltas) == "hi\nh"
+
+
+@pytest.mark.parametrize(
+    ("updates", "shown"),
+    [
+        ([("terminal_output_delta", "a"), ("terminal_output", "ab")], "ab"),
+        ([("terminal_output_delta", "ab"), ("terminal_output", "ab")], "ab"),
+        ([("terminal_output_delta", "ab"), ("terminal_output", "c")], "abc"),
+        (
+            [
+                ("terminal_output_delta", "a"),
+                ("terminal_output", "ab"),
+                ("terminal_output_delta", "c"),
+                ("terminal_output", "abcd"),
+            ],
+            "abcd",
+        ),
+        ([("terminal_output", "a"), ("terminal_output", "ab")], "aab"),
+    ],
+)
+def test_terminal_output_that_came_in_deltas_is_there_once_when_all_of_it_follows(
+    updates: list[tuple[str, str]], shown: str
+) -> None:
+    assert screen(Up(), *(codex_output(*each) for each in updates)) == shown
+
+
+def test_terminal_output_under_both_names_in_one_update_is_there_once() -> None:
+    told = {"terminal_id": "x", "data": "hi"}
+    both = call_update(_meta={"terminal_output": told, "terminal_output_delta": told})
+    assert screen(Up(), both) == "hi"
+
+
+def test_a_call_without_content_shows_the_terminal_that_it_has_output_of() -> None:
+    up = Up()
+    up(tool_call(title="cat a"))
+    *_, reference = up(codex_output("terminal_output_delta", "a"))
+    assert reference == {
+        "sessionUpdate": "tool_call_content_chunk",
+        "toolCallId": reference["toolCallId"],
+        "content": TERMINAL,
+    }
+    assert len(up(codex_output("terminal_output_delta", "b"))) == 2  # it is there already
+
+
+@pytest.mark.parametrize("content", [TERMINAL, shown("what it printed")])
+def test_a_call_with_content_is_not_given_a_terminal(content: Json) -> None:
+    up = Up(own_terminals=True)
+    up(tool_call(content=[content]))
+    kinds = [each["sessionUpdate"] for each in up(codex_output("terminal_output_delta", "a"))]
+    assert kinds == ["terminal_output_chunk", "tool_call_update"]
 
 
 # ---- up: modes -------------------------------------------------------------------------------

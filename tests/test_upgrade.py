@@ -334,6 +334,8 @@ def test_a_terminal_that_the_agent_describes_in_meta_is_the_agents() -> None:
         ("terminal_exit", {"signal": "SIGTERM"}, {"exitStatus": {"signal": "SIGTERM"}}),
         ("terminal_output", {"data": {"a": 1}}, {"data": ""}),
         ("terminal_output", {}, {"data": ""}),
+        ("terminal_output_delta", {"data": "a"}, {"data": base64.b64encode(b"a").decode()}),
+        ("terminal_output_delta", {"data": 7}, {"data": ""}),
         ("terminal_output", {"data": "\ud800"}, {"data": base64.b64encode(b"?").decode()}),
         ("terminal_info", {"command": ["ls"], "cwd": None}, {}),
     ],

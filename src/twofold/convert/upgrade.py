@@ -19,6 +19,7 @@ from twofold.convert.diffs import git_patch
 from twofold.convert.formats import is_rfc3339
 from twofold.convert.losses import Losses
 from twofold.convert.options import upgrade_command, upgrade_config_option
+from twofold.text.seen import Seen
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Wire
 from twofold.wire.content import (
@@ -274,32 +275,75 @@ def terminals_in(update: Wire) -> set[str]:
 
 
 def terminal_updates(
-    update: v1.ToolCall | v1.ToolCallPatch,
+    update: v1.ToolCall | v1.ToolCallPatch, deltas: dict[str, Seen] | None = None
 ) -> list[v2.TerminalUpdate | v2.TerminalOutputChunk]:
-    """What `_meta` says of terminals, as version 2 says it."""
-    return [_TOLD[key](terminal_id, told) for key, terminal_id, told in _told(update)]
+    """What `_meta` says of terminals, as version 2 says it.
+
+    `deltas` holds the output that came in deltas, by terminal: when all of it comes once more, it
+    replaces them.
+    """
+    deltas = {} if deltas is None else deltas
+    return [_TOLD[key](terminal_id, told, deltas) for key, terminal_id, told in _told(update)]
+
+
+def terminals_with_output(update: Wire) -> list[str]:
+    """The terminals that an update brings output of in its `_meta`."""
+    return [terminal_id for key, terminal_id, _ in _told(update) if key in (_DELTA, _OUTPUT)]
 
 
 def _told(update: Wire) -> Iterator[tuple[str, str, dict[str, Any]]]:
     meta = update.meta or {}
     for key in _TOLD:
         told = meta.get(key)
+        if key == _DELTA and _same_terminal(told, meta.get(_OUTPUT)):
+            continue  # the same output under both names
         if isinstance(told, dict) and isinstance(told.get("terminal_id"), str):
             yield key, told["terminal_id"], told
 
 
-def _info(terminal_id: str, told: dict[str, Any]) -> v2.TerminalUpdate:
+def _same_terminal(one: Any, other: Any) -> bool:
+    return (
+        isinstance(one, dict)
+        and isinstance(other, dict)
+        and one.get("terminal_id") == other.get("terminal_id")
+    )
+
+
+def _info(terminal_id: str, told: dict[str, Any], _: dict[str, Seen]) -> v2.TerminalUpdate:
     known = {name: told[name] for name in ("command", "cwd") if isinstance(told.get(name), str)}
     return v2.TerminalUpdate(terminal_id, **known)
 
 
-def _output(terminal_id: str, told: dict[str, Any]) -> v2.TerminalOutputChunk:
-    data = told.get("data")
-    text = data if isinstance(data, str) else ""
+def _delta(
+    terminal_id: str, told: dict[str, Any], deltas: dict[str, Seen]
+) -> v2.TerminalOutputChunk:
+    deltas.setdefault(terminal_id, Seen())
+    return _appended(terminal_id, _data(told), deltas)
+
+
+def _output(
+    terminal_id: str, told: dict[str, Any], deltas: dict[str, Seen]
+) -> v2.TerminalUpdate | v2.TerminalOutputChunk:
+    text, seen = _data(told), deltas.get(terminal_id)
+    if seen is None or not seen.begins(text):
+        return _appended(terminal_id, text, deltas)
+    seen = deltas[terminal_id] = Seen()
+    seen.add(text)
+    return v2.TerminalUpdate(terminal_id, output=v2.TerminalOutput(text_as_base64(text)))
+
+
+def _appended(terminal_id: str, text: str, deltas: dict[str, Seen]) -> v2.TerminalOutputChunk:
+    if terminal_id in deltas:
+        deltas[terminal_id].add(text)
     return v2.TerminalOutputChunk(terminal_id, text_as_base64(text))
 
 
-def _exit(terminal_id: str, told: dict[str, Any]) -> v2.TerminalUpdate:
+def _data(told: dict[str, Any]) -> str:
+    data = told.get("data")
+    return data if isinstance(data, str) else ""
+
+
+def _exit(terminal_id: str, told: dict[str, Any], _: dict[str, Seen]) -> v2.TerminalUpdate:
     code, signal = told.get("exit_code"), told.get("signal")
     status = v2.TerminalExitStatus(
         code if isinstance(code, int) and not isinstance(code, bool) else UNSET,
@@ -308,7 +352,14 @@ def _exit(terminal_id: str, told: dict[str, Any]) -> v2.TerminalUpdate:
     return v2.TerminalUpdate(terminal_id, exit_status=status)
 
 
-_TOLD: dict[str, Any] = {"terminal_info": _info, "terminal_output": _output, "terminal_exit": _exit}
+# Output comes piece by piece under either name: codex picks one by the client's capabilities.
+_DELTA, _OUTPUT = "terminal_output_delta", "terminal_output"
+_TOLD: dict[str, Any] = {
+    "terminal_info": _info,
+    _DELTA: _delta,
+    _OUTPUT: _output,
+    "terminal_exit": _exit,
+}
 
 
 def text_as_base64(text: str) -> str:

@@ -18,6 +18,7 @@ from twofold.convert.upgrade import (
     mode_id,
     terminal_updates,
     terminals_in,
+    terminals_with_output,
     upgrade_blocks,
     upgrade_chunk,
     upgrade_simple,
@@ -57,6 +58,8 @@ class Upgrader:
         self._names: dict[str, str] = {}  # ids of messages that were begun without one
         self._titles: dict[str, str] = {}
         self._owned: set[str] = set()
+        self._deltas: dict[str, Seen] = {}  # the output that came in deltas, by terminal
+        self._with_content: set[str] = set()  # tool calls
         self._echo = Echo()
         self._modes: v1.SessionModeState | None = None
         self._options: list[v2.SessionConfigOption] = []
@@ -144,7 +147,27 @@ class Upgrader:
         owned = self._terminals(update)
         patch = upgrade_tool_call(update, owned, self.losses, known=known)
         self._announced(update)
-        return [*terminal_updates(update), patch]
+        return [*terminal_updates(update, self._deltas), patch, *self._unnamed_terminals(update)]
+
+    def _unnamed_terminals(
+        self, update: v1.ToolCall | v1.ToolCallUpdate
+    ) -> list[v2.ToolCallContentChunk]:
+        """References to terminals whose output a call without content would not show."""
+        self._note_content(update)
+        outputs = terminals_with_output(update)
+        if not outputs or update.tool_call_id in self._with_content:
+            return []
+        self._with_content.add(update.tool_call_id)
+        return [
+            v2.ToolCallContentChunk(update.tool_call_id, v2.Terminal(terminal_id))
+            for terminal_id in outputs
+        ]
+
+    def _note_content(self, call: v1.ToolCall | v1.ToolCallPatch) -> None:
+        if call.content:
+            self._with_content.add(call.tool_call_id)
+        elif call.content == [] or isinstance(call, v1.ToolCall):
+            self._with_content.discard(call.tool_call_id)
 
     def _terminals(self, update: v1.ToolCall | v1.ToolCallPatch) -> set[str]:
         self._owned |= terminals_in(update)
@@ -167,6 +190,7 @@ class Upgrader:
         title = self._titles.get(call.tool_call_id, "")
         converted = upgrade_permission(request, self._terminals(call), self.losses, title)
         self._announced(call)
+        self._note_content(call)
         return converted
 
     # ---- modes and config options
