@@ -230,7 +230,7 @@ def test_open_calls_and_late_words_are_shown_as_cancelled() -> None:
     scene.board.cancelled()
     scene.play(said("after"))
     assert "⊘ Call a  (cancelling)" in scene.terminal.screen
-    scene.play(said("new", "n"))
+    scene.play(said("new", "n"), *scene.session.cancelled_calls())
     rows = scene.end()
     assert "⊘ Call a  (cancelled)" in rows
     assert rows[-2:] == ["⊘ after the cancel:", "new"]
@@ -239,6 +239,23 @@ def test_open_calls_and_late_words_are_shown_as_cancelled() -> None:
         "⊘ after the cancel:",
         "after",
     ]
+
+
+def test_a_cancel_does_not_touch_what_an_earlier_turn_left_open() -> None:
+    scene = Scene(rows=20).play(v2.StateUpdate("running"), call("a"), v2.StateUpdate("idle"))
+    assert scene.end() == ["– Call a  (not finished)"]
+    scene.board.begin()
+    scene.play(v2.StateUpdate("running"), call("b"))
+    scene.session.cancel()
+    scene.board.cancelled()
+    scene.play(*scene.session.cancelled_calls(), v2.StateUpdate("idle", "cancelled"))
+    assert scene.end() == ["– Call a  (not finished)", "", "⊘ Call b  (cancelled)"]
+
+
+def test_a_call_that_a_turn_leaves_open_does_not_look_as_if_it_went_on() -> None:
+    scene = Scene(rows=20).play(v2.StateUpdate("running"), call("a"))
+    scene.play(v2.StateUpdate("idle", "end_turn"))
+    assert scene.end() == ["– Call a  (not finished)"]
 
 
 def test_a_cancel_that_nothing_is_said_after_leaves_no_word_of_it() -> None:

@@ -373,7 +373,7 @@ def test_the_death_of_the_agent_is_told_with_its_last_words(version: Version) ->
         ends(stage, 7)
         [(_, came)] = turns(stage)
         call, said, error = came.split("\n\n")
-        assert call == "◐ $ Divide by zero  (execute, in progress)"
+        assert call == "– $ Divide by zero  (execute, not finished)"
         assert said == "I crash in the middle of a"
         assert " ended with exit code 3. The end of its standard error:" in " ".join(error.split())
         assert error.endswith("\n  demo agent: divided by zero, as it was asked to")
@@ -382,7 +382,7 @@ def test_the_death_of_the_agent_is_told_with_its_last_words(version: Version) ->
 # ---- between the turns -----------------------------------------------------------------------
 
 LATE = """\
-◐ Tidy up  (in progress)
+– Tidy up  (not finished)
 
 The turn ends here
 

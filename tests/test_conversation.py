@@ -147,6 +147,17 @@ def test_an_error_of_version_1_is_the_answer_and_then_the_session_is_idle_with_i
     ]
 
 
+def test_an_error_of_version_1_after_a_cancel_is_the_end_of_a_cancelled_turn() -> None:
+    talk = from_v1()
+    talk.client(**prompt(TEXT))
+    talk.client(method="session/cancel", params={"sessionId": "s"})
+    _, idle = talk.agent(id=1, error={"code": -32603, "message": "aborted"})
+    assert idle["params"]["update"]["stopReason"] == "cancelled"
+    talk.client(**prompt(TEXT, identity=2))
+    _, idle = talk.agent(id=2, error={"code": -32603, "message": "broken"})
+    assert idle["params"]["update"]["stopReason"] == "error"
+
+
 def test_the_echo_of_a_prompt_by_a_version_1_agent_is_not_shown_again() -> None:
     talk = from_v1()
     talk.client(**prompt(TEXT, IMAGE))

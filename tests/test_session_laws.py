@@ -51,7 +51,11 @@ from twofold.session.reduce import NotBase64
 from twofold.wire import codec, v2
 from twofold.wire.base import UNSET, Unknown
 from twofold.wire.content import TextContent
-from twofold.wire.shared import SessionInfoUpdate
+from twofold.wire.shared import (
+    CancelledPermissionOutcome,
+    SelectedPermissionOutcome,
+    SessionInfoUpdate,
+)
 
 Stream = list[v2.SessionUpdate]
 
@@ -170,6 +174,24 @@ def test_a_snapshot_holds_what_permission_requests_said_of_tool_calls(
         session.ask(number, codec.decode(dumps(request), v2.RequestPermissionRequest))
         session.settle(number)
     assert fold(through_bytes(snapshot(session))) == session
+
+
+def outcomes(session: Session) -> dict[str, str]:
+    """How every tool call stands for people."""
+    return {call.tool_call_id: session.outcome(call) for call in session.tool_calls.values()}
+
+
+@settings(max_examples=150)
+@given(v2_struct_streams("tool_call_update", "state_update", "tool_call_content_chunk"))
+def test_a_snapshot_keeps_which_calls_are_going_on_and_which_were_left_open(
+    stream: Stream,
+) -> None:
+    session = fold(stream)
+    again = fold(through_bytes(snapshot(session)))
+    assert outcomes(again) == outcomes(session)
+    for each in (session, again):
+        each.cancel()
+    assert again.cancelled_calls() == session.cancelled_calls()
 
 
 # ---- law 4: prefix ---------------------------------------------------------------------------
@@ -612,8 +634,10 @@ def test_a_snapshot_has_one_upsert_for_each_entry_and_ends_with_the_state(
     session = fold(stream, draft)
     taken = snapshot(session)
     assert taken[-1] == session.state_update
-    assert not any(isinstance(update, v2.StateUpdate) for update in taken[:-1])
-    for entry, update in zip(session.entries, taken, strict=False):
+    between = [update for update in taken[:-1] if isinstance(update, v2.StateUpdate)]
+    assert len(between) <= any(call.is_open for call in session.tool_calls.values())
+    upserts = [update for update in taken if not isinstance(update, v2.StateUpdate)]
+    for entry, update in zip(session.entries, upserts, strict=False):
         if isinstance(entry, ToolCall):
             assert isinstance(update, v2.ToolCallUpdate)
             assert update.tool_call_id == entry.tool_call_id
@@ -857,6 +881,101 @@ def test_a_cancelled_turn_is_cancelling_until_it_is_idle() -> None:
     session.apply(v2_struct(state("idle", stopReason="cancelled")))
     assert (session.cancelling, session.stop_reason) == (False, "cancelled")
     assert message_of(session, "m").text == "late"
+
+
+def turn(*updates: Json, **end: Any) -> list[Json]:
+    return [state("running"), *updates, state("idle", **{"stopReason": "end_turn", **end})]
+
+
+def test_a_cancel_concerns_the_open_calls_of_its_turn_only() -> None:
+    session = folded(
+        tool_call("replayed", status="in_progress"),
+        *turn(tool_call("earlier", status="in_progress"), tool_call("done", status="completed")),
+        state("running"),
+        tool_call("open"),
+        tool_call("finished", status="failed"),
+    )
+    assert session.cancelled_calls() == []
+    session.cancel()
+    assert session.cancelled_calls() == [v2.ToolCallUpdate("open", status="cancelled")]
+    assert outcomes(session) == {
+        "replayed": "left_open",
+        "earlier": "left_open",
+        "done": "completed",
+        "open": "cancelling",
+        "finished": "failed",
+    }
+
+
+def test_a_call_that_a_turn_leaves_open_is_not_going_on_any_more() -> None:
+    session = folded(state("running"), tool_call("a", status="in_progress"), tool_call("b"))
+    assert outcomes(session) == {"a": "in_progress", "b": "pending"}
+    changes = session.apply(v2_struct(state("idle", stopReason="end_turn")))
+    assert changes == (EntryChanged(0), EntryChanged(1), StateChanged("idle", ended=True))
+    assert outcomes(session) == {"a": "left_open", "b": "left_open"}
+    session.apply(v2_struct(tool_call("a", status="completed")))  # late, and the last word
+    assert outcomes(session) == {"a": "completed", "b": "left_open"}
+
+
+def test_a_call_that_is_opened_again_belongs_to_the_turn_that_opens_it() -> None:
+    session = folded(
+        *turn(tool_call("a", status="completed")),
+        state("running"),
+        tool_call("a", status="in_progress"),
+    )
+    session.cancel()
+    assert [update.tool_call_id for update in session.cancelled_calls()] == ["a"]
+
+
+def test_a_call_in_the_background_goes_on_after_its_turn() -> None:
+    work = [{"type": "tool_call", "toolCallId": "a"}]
+    session = folded(*turn(tool_call("a", status="in_progress"), background=work))
+    assert outcomes(session) == {"a": "in_progress"}
+    assert EntryChanged(0) in session.apply(v2_struct(state("idle")))
+    assert outcomes(session) == {"a": "left_open"}
+
+
+def test_without_a_word_of_turns_a_call_stands_as_its_status_says() -> None:
+    session = folded(tool_call("a", status="in_progress"), state("idle"))
+    assert outcomes(session) == {"a": "in_progress"}
+    assert session.replayed() == (EntryChanged(0),)
+    assert outcomes(session) == {"a": "left_open"}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "after", "stands"),
+    [
+        ("no", {}, "rejected"),
+        ("never", {}, "rejected"),
+        ("yes", {}, "pending"),
+        ("nobody knows", {}, "pending"),
+        (None, {}, "pending"),
+        ("no", {"status": "in_progress"}, "in_progress"),
+        ("no", {"status": "completed"}, "completed"),
+        ("no", {"title": "Other"}, "rejected"),
+    ],
+)
+def test_a_call_that_was_rejected_looks_rejected_until_the_agent_sets_a_status(
+    outcome: str | None, after: Json, stands: str
+) -> None:
+    request = {
+        "sessionId": "s",
+        "title": "May I?",
+        "subject": {"type": "tool_call", "toolCall": {"toolCallId": "a"}},
+        "options": [
+            {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+            {"optionId": "no", "name": "No", "kind": "reject_once"},
+            {"optionId": "never", "name": "Never", "kind": "reject_always"},
+        ],
+    }
+    session = folded(state("running"))
+    session.ask(1, codec.decode(dumps(request), v2.RequestPermissionRequest))
+    chosen = CancelledPermissionOutcome() if outcome is None else SelectedPermissionOutcome(outcome)
+    session.settle(1, chosen)
+    session.apply(v2_struct(tool_call("a", **after)))
+    assert outcomes(session) == {"a": stands}
+    [decision] = session.tool_calls["a"].decisions
+    assert (decision.option.option_id if decision.option else None) == outcome
 
 
 def test_updates_may_come_while_idle() -> None:

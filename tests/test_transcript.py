@@ -18,7 +18,7 @@ from twofold.term.content.diff import STYLES
 from twofold.term.draw import STATUS_STYLES
 from twofold.term.transcript import render
 from twofold.view.diff import DiffLineKind
-from twofold.view.outline import TOOL_GLYPHS
+from twofold.view.outline import GLYPHS
 from twofold.wire import codec, v2
 
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "showcase.jsonl"
@@ -171,6 +171,7 @@ def test_a_permission_shows_what_it_is_about_and_the_options() -> None:
 
 def test_what_else_there_is_has_a_line_of_its_own() -> None:
     session = session_of(
+        {"sessionUpdate": "state_update", "state": "running"},
         call(content=[{"type": "terminal", "terminalId": "gone"}]),
         {"sessionUpdate": "notice", "severity": "info", "title": "Tea", "description": "is ready"},
         {
@@ -193,7 +194,6 @@ def test_what_else_there_is_has_a_line_of_its_own() -> None:
             "sessionUpdate": "plan_update",
             "plan": {"type": "markdown", "planId": "p", "content": "1. x\n"},
         },
-        {"sessionUpdate": "state_update", "state": "running"},
     )
     session.cancel()
     assert plain(session).split("\n\n") == [
@@ -225,7 +225,7 @@ def test_ten_thousand_entries_are_all_there() -> None:
 
 
 def test_every_status_and_every_line_of_a_diff_has_a_style() -> None:
-    assert set(TOOL_GLYPHS) | {"waiting", "cancelling"} == set(STATUS_STYLES)
+    assert set(GLYPHS) == set(STATUS_STYLES)
     assert set(get_args(DiffLineKind)) == set(STYLES)
 
 

@@ -15,8 +15,11 @@ from twofold.convert.detect import Detector, Dialect
 from twofold.convert.drafts import lift, lift_permission
 from twofold.convert.guide import GuideUpgrader
 from twofold.convert.losses import Losses
+from twofold.convert.permission import upgrade_outcome
+from twofold.convert.turn import CANCELLED, failed_turn
 from twofold.convert.upgrade import text_as_base64
 from twofold.convert.upgrader import Upgrader
+from twofold.rpc.errors import INTERNAL_ERROR
 from twofold.rpc.messages import (
     Failure,
     Message,
@@ -30,6 +33,7 @@ from twofold.rpc.pending import Handler, Pending
 from twofold.session import Draft, Session, Sessions
 from twofold.wire import codec, guide, v1, v2
 from twofold.wire.base import Fault, Malformed
+from twofold.wire.shared import Error
 
 _SENDERS: dict[str, Handler] = {"c2a": "client", "a2c": "agent"}
 _OTHER: dict[Handler | None, Handler] = {"client": "agent", "agent": "client"}
@@ -107,6 +111,8 @@ class _Asked(Struct):
     speaks_v1: bool
     before: Session | None = None
     """The session before a replay was asked for, should it be refused."""
+    given_up: bool = False
+    """A prompt whose turn was cancelled and given up: its answer comes too late."""
 
 
 class Recording:
@@ -123,6 +129,7 @@ class Recording:
         self._guides: dict[str, GuideUpgrader] = {}
         self._pending: Pending[_Asked] = Pending()
         self._bare = 0
+        self._prompts: dict[str, _Asked] = {}  # the last of each session of version 1
 
     def look(self, line: Line) -> None:
         """Look ahead at a line, so that ambiguous lines before it are read right."""
@@ -140,6 +147,8 @@ class Recording:
         """Take in one line; raises `Malformed` (or another `PeerError`) and is unchanged then."""
         message, sender = line.message, line.sender
         match message:
+            case None if line.record and line.record.get("dir") == "exit":
+                self._agent_exited(line.record)
             case Notification(method="session/update"):
                 self._update(message.params)
             case Request():
@@ -170,6 +179,13 @@ class Recording:
     def _apply(self, session_id: str, updates: list[Any]) -> None:
         session = self.sessions[session_id]
         for update in updates:
+            if isinstance(update, v2.StateUpdate) and update.state == "idle":
+                self._mark_cancelled(session)
+            session.apply(update)
+
+    def _mark_cancelled(self, session: Session) -> None:
+        """Do to the calls of a cancelled turn what the client did."""
+        for update in session.cancelled_calls():
             session.apply(update)
 
     # ---- what the client says
@@ -181,9 +197,9 @@ class Recording:
         self._pending.ask(request, asked, _OTHER.get(sender))
         match params:
             case v1.PromptRequest():
-                self._apply(
-                    params.session_id, self._upgrader(params.session_id).prompt(params.prompt)
-                )
+                self._prompt_v1(params, asked)
+            case v2.PromptRequest():
+                self.sessions[params.session_id].prompted()
             case v1.RequestPermissionRequest():
                 lifted = self._upgrader(params.session_id).permission(params)
                 self.sessions[params.session_id].ask(request.id, lifted)
@@ -197,11 +213,23 @@ class Recording:
     def _notification(self, message: Notification) -> None:
         params = self._params(message.method, message.params)
         if message.method == "session/cancel" and params is not None:
-            self.sessions[params.session_id].cancel()
+            session = self.sessions[params.session_id]
+            if session.turn == "open":
+                session.cancel()
+                self._mark_cancelled(session)
         elif message.method in ("session/prompt", "session/request_permission"):
             # bare params, which nobody will answer: only the id is missing
             self._bare += 1
             self._request(Request(f"bare:{self._bare}", message.method, message.params), None)
+
+    def _prompt_v1(self, params: v1.PromptRequest, asked: _Asked) -> None:
+        session_id, last = params.session_id, self._prompts.get(params.session_id)
+        if last is not None and self.sessions[session_id].cancelling:
+            # version 1 has one turn at a time: the client has given the last one up
+            last.given_up = True
+            self._apply(session_id, [CANCELLED])
+        self._prompts[session_id] = asked
+        self._apply(session_id, self._upgrader(session_id).prompt(params.prompt))
 
     def _params(self, method: str, params: Any) -> Any:
         """The params as structs; None for what is not needed or what the agent will refuse."""
@@ -254,7 +282,8 @@ class Recording:
         session = self.sessions[session_id] if session_id else None
         match result:
             case v1.PromptResponse():
-                self._apply(session_id, [self._upgrader(session_id).finished(result)])
+                if not asked.given_up:
+                    self._apply(session_id, [self._upgrader(session_id).finished(result)])
             case v2.PromptResponse():
                 if session is not None and self._draft is None:
                     session.draft = Draft.NOVEMBER  # only November names the message
@@ -273,8 +302,10 @@ class Recording:
             case v2.SetSessionConfigOptionResponse():
                 self._apply(session_id, [v2.ConfigOptionUpdate(result.config_options)])
             case v1.RequestPermissionResponse() | v2.RequestPermissionResponse():
+                if isinstance(result, v1.RequestPermissionResponse):
+                    result = upgrade_outcome(result)
                 if session is not None and response.id is not None:
-                    session.settle(response.id)
+                    session.settle(response.id, result.outcome)
             case _:
                 self._other_result(session_id, asked, result)
 
@@ -303,11 +334,24 @@ class Recording:
         session_id = getattr(asked.params, "session_id", "")
         if asked.before is not None:
             self.sessions[session_id] = asked.before
-        if isinstance(asked.params, v1.PromptRequest):
-            idle = v2.StateUpdate("idle", "error", as_error(failure.error))
-            self._apply(session_id, [idle])
+        if isinstance(asked.params, v1.PromptRequest | v2.PromptRequest):
+            session = self.sessions[session_id]
+            idle = failed_turn(as_error(failure.error), cancelling=session.cancelling)
+            # in version 2 other work may go on: what the session does is for the agent to say
+            alone = isinstance(asked.params, v1.PromptRequest) or session.state == "idle"
+            if alone and not asked.given_up:
+                self._apply(session_id, [idle])
         elif asked.method == "session/request_permission" and failure.id is not None:
             self.sessions[session_id].settle(failure.id)
+
+    def _agent_exited(self, note: dict[str, Any]) -> None:
+        """The agent exited: the turns that it did not end are over."""
+        signal, code = note.get("signal"), note.get("code")
+        how = f"by {signal}" if signal else f"with code {code}"
+        error = Error(INTERNAL_ERROR, f"The agent exited {how} before the turn ended.")
+        for session_id, session in list(self.sessions.items()):
+            if session.turn == "open":
+                self._apply(session_id, [v2.StateUpdate("idle", "error", error)])
 
     # ---- what is remembered per session
 

@@ -24,7 +24,7 @@ from twofold.convert.setup import (
     upgrade_params,
     upgrade_result,
 )
-from twofold.convert.turn import OpenTurn
+from twofold.convert.turn import OpenTurn, failed_turn
 from twofold.convert.upgrader import Upgrader
 from twofold.rpc.messages import Failure, Message, Notification, Request, Response
 from twofold.rpc.pending import Handler, Pending
@@ -79,6 +79,7 @@ class Conversation:
         self._downgraders: dict[str, Downgrader] = {}
         self._turns: dict[str, list[_Turn]] = {}
         self._busy: set[str] = set()
+        self._cancelling: set[str] = set()  # sessions of version 1
         self._pending: Pending[_Asked] = Pending()
 
     # ---- updates
@@ -194,7 +195,10 @@ class Conversation:
             isinstance(params, v2.ResumeSessionRequest) and params.replay_from
         ):
             self._start_over(params.session_id)
+        if message.method == "session/cancel":
+            self._cancelling.add(params.session_id)
         if isinstance(message, Request) and message.method == "session/prompt":
+            self._cancelling.discard(params.session_id)
             return [Out(told), *self._prompted(message, asked)]
         return [Out(told)]
 
@@ -318,8 +322,8 @@ class Conversation:
         turns = self._turns.get(asked.params.session_id, [])
         turns[:] = [turn for turn in turns if turn.request_id != message.id]
         if self.target == "2" and asked.source == "1":
-            error = as_error(message.error)
-            idle = v2.StateUpdate("idle", "error", error)
+            cancelling = asked.params.session_id in self._cancelling
+            idle = failed_turn(as_error(message.error), cancelling=cancelling)
             return [Out(message), self._update(asked.params.session_id, idle)]
         return [Out(message)]
 

@@ -1,17 +1,33 @@
-"""When a prompt of version 2 is over.
+"""When a turn is over, and how it ended.
 
 Version 2 answers a prompt when it was inserted and tells the end of the turn by an idle state. An
 idle is the end of a turn only if work went on since the prompt was sent: any other is a snapshot,
-or the end of something else.
+or the end of something else. A prompt that is answered with an error ends its turn in either
+version.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct, field
 
 from twofold.convert.echo import Echo
+from twofold.rpc.errors import REQUEST_CANCELLED
 from twofold.wire import v2
 from twofold.wire.content import ContentBlock
+from twofold.wire.shared import Error
+
+CANCELLED: Final = v2.StateUpdate("idle", "cancelled")
+"""The end of a turn that was cancelled."""
+
+
+def failed_turn(error: Error, *, cancelling: bool) -> v2.StateUpdate:
+    """The end of a turn whose prompt was answered with an error.
+
+    An error that follows a cancel is how some agents end what was cancelled.
+    """
+    if cancelling or error.code == REQUEST_CANCELLED:
+        return CANCELLED
+    return v2.StateUpdate("idle", "error", error)
 
 
 class OpenTurn(Struct):

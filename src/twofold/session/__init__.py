@@ -1,7 +1,9 @@
 """What a session adds up to: one reducer over version 2, pure."""
 
 from twofold.session.parts import (
+    FINISHED,
     Compaction,
+    Decision,
     Draft,
     Entry,
     Message,
@@ -14,7 +16,9 @@ from twofold.session.snapshot import snapshot
 from twofold.session.state import Session, Sessions
 
 __all__ = [
+    "FINISHED",
     "Compaction",
+    "Decision",
     "Draft",
     "Entry",
     "Message",

@@ -6,14 +6,20 @@ wire's own structs, in the order they came, never glued.
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from twofold.session.changes import Changes, ContentAppended
 from twofold.wire import v2
 from twofold.wire.base import Meta
 from twofold.wire.content import ContentBlock, TextContent
+from twofold.wire.shared import PermissionOption
 
 Role: TypeAlias = Literal["user", "agent", "thought", "session"]
+
+OPEN: Final = frozenset({"pending", "in_progress", "paused"})
+"""The statuses of a tool call that goes on, or will; a status that nobody knows is open, too."""
+FINISHED: Final = frozenset({"completed", "failed", "cancelled"})
+"""The statuses of a tool call after which nothing more is expected."""
 
 
 class Draft(StrEnum):
@@ -86,9 +92,18 @@ class ToolCall:
     meta: Meta | None = None
     unknown: dict[str, Any] = field(default_factory=dict)
     appended: Changes = field(default=(), repr=False, compare=False)
+    decisions: list["Decision"] = field(default_factory=list, repr=False, compare=False)
+    """How the permission requests about it were answered. A snapshot does not hold them."""
+    rejected: bool = field(default=False, repr=False, compare=False)
+    """The last answer rejected it, and the agent has not set a status since."""
 
     def __post_init__(self) -> None:
         self.appended = (ContentAppended(self.index),)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more is expected of it; a status that nobody knows is still in progress."""
+        return self.status not in FINISHED
 
     def copy(self) -> "ToolCall":
         """The call as it is now: later updates do not change the copy."""
@@ -125,6 +140,22 @@ class Compaction:
     error: str | None = None
     meta: Meta | None = None
     unknown: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How a permission request was answered."""
+
+    request: v2.RequestPermissionRequest
+    option: PermissionOption | None
+    """The option that was chosen; None if the request was cancelled."""
+    place: int
+    """How many entries the session had when it was answered."""
+
+    @property
+    def rejects(self) -> bool:
+        """Whether the agent must not do what it asked about."""
+        return self.option is not None and self.option.kind in ("reject_once", "reject_always")
 
 
 @dataclass(slots=True)

@@ -31,14 +31,25 @@ from twofold.session.changes import (
     UnknownAdded,
     UsageChanged,
 )
-from twofold.session.parts import Compaction, Draft, Message, Permission, Role, Terminal, ToolCall
+from twofold.session.parts import (
+    Compaction,
+    Decision,
+    Draft,
+    Message,
+    Permission,
+    Role,
+    Terminal,
+    ToolCall,
+)
 from twofold.wire import codec, v2
 from twofold.wire.base import UNSET, Extras, Meta, UnsetType, Wire
 from twofold.wire.shared import (
     CompactionSummaryChunk,
     CompactionUpdate,
     Notice,
+    PermissionOption,
     PlanRemoved,
+    SelectedPermissionOutcome,
     SessionInfoUpdate,
     SessionMessage,
     SessionMessageChunk,
@@ -128,7 +139,13 @@ def _tool_call(session: "Session", tool_call_id: str) -> tuple[ToolCall, Change]
     call = ToolCall(tool_call_id, len(session.entries))
     session.tool_calls[tool_call_id] = call
     session.entries.append(call)
+    _opened(session, call)
     return call, EntryAdded(call.index)
+
+
+def _opened(session: "Session", call: ToolCall) -> None:
+    if session.turn != "ended":
+        session.open_calls[call.tool_call_id] = call
 
 
 def _tool_call_update(session: "Session", update: v2.ToolCallPatch) -> Changes:
@@ -136,7 +153,7 @@ def _tool_call_update(session: "Session", update: v2.ToolCallPatch) -> Changes:
     if update.kind is not UNSET:
         call.kind = "other" if update.kind is None else update.kind  # null resets it
     if update.status is not UNSET:
-        call.status = "pending" if update.status is None else update.status
+        _set_status(session, call, "pending" if update.status is None else update.status)
     if update.content is not UNSET:
         call.content = list(update.content or [])
     if update.locations is not UNSET:
@@ -145,6 +162,15 @@ def _tool_call_update(session: "Session", update: v2.ToolCallPatch) -> Changes:
     call.meta = patched_meta(call.meta, update.meta, session.draft)
     _keep_unknown(call.unknown, update)
     return (change,)
+
+
+def _set_status(session: "Session", call: ToolCall, status: str) -> None:
+    was_open = call.is_open
+    call.status, call.rejected = status, False
+    if not call.is_open:
+        session.open_calls.pop(call.tool_call_id, None)
+    elif not was_open:
+        _opened(session, call)
 
 
 def _tool_call_content_chunk(session: "Session", update: v2.ToolCallContentChunk) -> Changes:
@@ -229,12 +255,47 @@ def _usage(session: "Session", update: UsageUpdate) -> Changes:
 
 
 def _state(session: "Session", update: v2.StateUpdate) -> Changes:
-    # a repeated idle is a snapshot, not another completion
-    ended = update.state == "idle" and session.state != "idle"
+    was_idle, is_idle = session.state == "idle", update.state == "idle"
+    changed = [*_in_background(session.state_update), *_in_background(update)]
+    calls = [session.tool_calls[each] for each in changed if each in session.tool_calls]
+    facts: list[Change] = [EntryChanged(call.index) for call in calls]
     session.state_update = update
-    if update.state == "idle":
+    if is_idle:
         session.cancelling = False
-    return (StateChanged(update.state, ended),)
+    if not is_idle:
+        facts += begin_turn(session)
+    elif not was_idle or (update.stop_reason and session.turn != "open"):
+        facts += end_turn(session)
+    # a repeated idle is a snapshot, not another completion
+    return (*facts, StateChanged(update.state, is_idle and not was_idle))
+
+
+def begin_turn(session: "Session") -> Changes:
+    """A turn begins, unless one goes on: the calls that are open by now are not part of it."""
+    if session.turn == "open":
+        return ()
+    session.turn = "open"
+    return _left_open(session)
+
+
+def end_turn(session: "Session") -> Changes:
+    """A turn, or a replay, has ended: the calls that are open by now were left open."""
+    session.turn = "ended"
+    return _left_open(session)
+
+
+def _left_open(session: "Session") -> Changes:
+    facts = tuple(EntryChanged(call.index) for call in session.open_calls.values())
+    session.open_calls.clear()
+    return facts
+
+
+def _in_background(state: v2.State) -> list[str]:
+    return [
+        work.tool_call_id
+        for work in state.background or []
+        if isinstance(work, v2.BackgroundToolCall)
+    ]
 
 
 def _notice(session: "Session", update: Notice) -> Changes:
@@ -300,11 +361,33 @@ def ask(session: "Session", request_id: int | str, request: v2.RequestPermission
     return (*changes, PermissionChanged(request_id))
 
 
-def settle(session: "Session", request_id: int | str) -> Changes:
-    """A permission request was answered or withdrawn."""
-    if session.permissions.pop(request_id, None) is None:
+def settle(
+    session: "Session", request_id: int | str, outcome: v2.RequestPermissionOutcome | None
+) -> Changes:
+    """A permission request was answered, or withdrawn if there is no outcome."""
+    permission = session.permissions.pop(request_id, None)
+    if permission is None:
         return ()
+    if outcome is not None:
+        _decide(session, permission, outcome)
     return (PermissionChanged(request_id),)
+
+
+def _decide(
+    session: "Session", permission: Permission, outcome: v2.RequestPermissionOutcome
+) -> None:
+    option = None
+    if isinstance(outcome, SelectedPermissionOutcome):
+        options = {option.option_id: option for option in permission.request.options}
+        chosen = outcome.option_id
+        option = options.get(chosen) or PermissionOption(chosen, chosen, "unknown")
+    decision = Decision(permission.request, option, len(session.entries))
+    call = session.tool_calls.get(permission.tool_call_id or "")
+    if call is None:
+        session.decisions.append(decision)
+    else:
+        call.decisions.append(decision)
+        call.rejected = decision.rejects
 
 
 # ---- the three states of a patch field -----------------------------------------------------

@@ -1,10 +1,12 @@
 """The updates that rebuild a session.
 
 Whole upserts in entry order, then everything else, the state last. Fields at the protocol's
-default are omitted. Folding the snapshot gives the session again.
+default are omitted. While a turn goes on, its state stands before the calls that it has open, too:
+those before it were left open by earlier turns. Folding the snapshot gives the session again.
 """
 
 import base64
+from collections.abc import Iterator
 from typing import Any
 
 from twofold.session.parts import Compaction, Message, Terminal, ToolCall
@@ -22,10 +24,7 @@ _MESSAGES: dict[str, type[v2.UserMessage | v2.AgentMessage | v2.AgentThought]] =
 
 def snapshot(session: Session) -> list[v2.SessionUpdate]:
     """What to send to someone who knows nothing of the session yet."""
-    updates: list[v2.SessionUpdate] = [
-        _message(entry) if isinstance(entry, Message) else _tool_call(entry)
-        for entry in session.entries
-    ]
+    updates: list[v2.SessionUpdate] = list(_entries(session))
     updates += [_terminal(terminal) for terminal in session.terminals.values()]
     updates += [_compaction(compaction) for compaction in session.compactions.values()]
     updates += session.notices
@@ -42,6 +41,26 @@ def snapshot(session: Session) -> list[v2.SessionUpdate]:
         updates.append(session.usage)
     updates.append(session.state_update)
     return updates
+
+
+def _entries(session: Session) -> Iterator[v2.SessionUpdate]:
+    calls = [call for call in session.tool_calls.values() if call.is_open]
+    current = session.open_calls if session.state != "idle" else {}
+    past = max([call.index for call in calls if call.tool_call_id not in current], default=-1)
+    # a call of this turn among those of earlier ones was finished once, and opened again
+    opened_again = [call for call in current.values() if call.index < past]
+    first = min([call.index for call in current.values() if call.index > past], default=None)
+    for entry in session.entries:
+        if entry.index == first:
+            yield session.state_update
+        yield _message(entry) if isinstance(entry, Message) else _tool_call(entry)
+    if opened_again and first is None:
+        yield session.state_update
+    for call in opened_again:
+        yield v2.ToolCallUpdate(call.tool_call_id, status="completed")
+        yield v2.ToolCallUpdate(call.tool_call_id, status=call.status)
+    if calls and session.turn == "ended" and not session.stop_reason:
+        yield v2.StateUpdate("running")  # or nothing would say that a turn has ended
 
 
 def _message(message: Message) -> v2.SessionUpdate:

@@ -42,6 +42,8 @@ STATUS_STYLES: Final = {
     "failed": "red",
     "cancelled": "red dim",
     "cancelling": "red dim",
+    "rejected": "red",
+    "left_open": "dim",
     "waiting": "bold magenta",
 }
 NOTICE_STYLES: Final = {"info": "cyan", "warning": "yellow", "error": "red"}

@@ -106,7 +106,8 @@ class Location:
 class ToolCallBlock:
     glyph: str
     status: str
-    """What it shows as: a status of the protocol, `waiting` for a permission or `cancelling`."""
+    """What it shows as: a status of the protocol, `waiting` for a permission, or what became of it
+    without one: `cancelling`, `rejected`, `left_open`."""
     kind: str
     title: str
     locations: tuple[Location, ...]
@@ -136,7 +137,11 @@ KIND_ICONS = {
     "switch_mode": "⇄",
     "other": "•",
 }
-_STATUS_WORDS = {"in_progress": "in progress", "waiting": "waiting for permission"}
+_STATUS_WORDS = {
+    "in_progress": "in progress",
+    "waiting": "waiting for permission",
+    "left_open": "not finished",
+}
 
 
 @dataclass(frozen=True, slots=True)

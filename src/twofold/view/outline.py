@@ -47,7 +47,13 @@ TOOL_GLYPHS = {
     "failed": "✗",
     "cancelled": "⊘",
 }
-WAITING_GLYPH = "?"
+GLYPHS = TOOL_GLYPHS | {
+    "waiting": "?",
+    "cancelling": TOOL_GLYPHS["cancelled"],
+    "rejected": TOOL_GLYPHS["failed"],
+    "left_open": "–",
+}
+"""The statuses of the protocol, and how else a tool call may stand."""
 PLAN_MARKS = {"pending": "○", "in_progress": "◐", "completed": "✓", "cancelled": "✗"}
 STOP_REASONS = {
     "end_turn": "end of turn",
@@ -120,19 +126,14 @@ class Look:
 
     def _tool_call(self, call: ToolCall) -> ToolCallBlock:
         permissions = tuple(map(permission_block, self._asked.get(call.tool_call_id, ())))
-        status = call.status if call.status in TOOL_GLYPHS else "in_progress"
-        glyph = TOOL_GLYPHS[status]
-        if permissions:
-            status, glyph = "waiting", WAITING_GLYPH
-        elif self._session.cancelling and status in ("pending", "in_progress", "paused"):
-            status, glyph = "cancelling", TOOL_GLYPHS["cancelled"]
+        status = "waiting" if permissions else self._session.outcome(call)
         kind = call.kind if call.kind in KIND_ICONS else "other"
         before, now = self._diffs.get(call.tool_call_id, []), Diffs()
         items = tuple(item for each in call.content for item in self._items(each, before, now))
         if before or now:
             self._diffs[call.tool_call_id] = now
         return ToolCallBlock(
-            glyph=glyph,
+            glyph=GLYPHS[status],
             status=status,
             kind=kind,
             title=one_line(call.title or "") or one_line(call.name or "") or kind,

@@ -281,7 +281,8 @@ class Client(Introduced):
         session = self._incoming.claim(session_id, roots)
         undo = session.start_over() if replay else None
         try:
-            await self.call("session/resume", request, arrived=session.then(session.setup))
+            answered = session.replayed if replay else session.setup
+            await self.call("session/resume", request, arrived=session.then(answered))
         except BaseException:
             if known is None:
                 session.ended(None)

@@ -281,17 +281,17 @@ class Permissions:
         decided = Decided(waiting.request_id, subject, identity, kind, by, rule, call, why)
         waiting.answer.set_result(decided)
         self.decisions.append(decided)
-        self._over(waiting)
+        self._over(waiting, response(decided).outcome)
         return True
 
-    def _over(self, waiting: Waiting) -> None:
-        """Nobody has to be asked any more."""
+    def _over(self, waiting: Waiting, outcome: v2.RequestPermissionOutcome | None = None) -> None:
+        """Nobody has to be asked any more; without an outcome the request was withdrawn."""
         waiting.answer.cancel()  # does nothing to one that was given
         if self._waiting.pop(waiting.request_id, None) is None:
             return
         if waiting.person is not None and waiting.person is not asyncio.current_task():
             waiting.person.cancel()
-        self._tell(self._session().settle(waiting.request_id))
+        self._tell(self._session().settle(waiting.request_id, outcome))
 
 
 def names_of(*directories: str) -> tuple[str, ...]:

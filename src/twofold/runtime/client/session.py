@@ -22,7 +22,7 @@ from twofold.runtime.client.permissions import Permissions, Waiting, response
 from twofold.runtime.client.prompting import Part, blocks_of
 from twofold.runtime.client.turns import GIVE_UP, Reply, Turns
 from twofold.runtime.client.watching import OnUpdate, Watchers
-from twofold.runtime.errors import ConnectionClosed, ConnectionEnded, Problem
+from twofold.runtime.errors import ConnectionClosed, Problem
 from twofold.runtime.inbox import Inbox
 from twofold.session import Session
 from twofold.wire import v1, v2
@@ -255,6 +255,15 @@ class ClientSession:
                 updates.append(lift(v2.AvailableCommandsUpdate(outcome.available_commands)))
         return self.apply_all(updates) if updates else None
 
+    def prompted(self) -> None:
+        """A prompt was sent: its turn begins before the agent says so."""
+        self._watchers.told(self.state.prompted())
+
+    def replayed(self, outcome: Any) -> Awaitable[None] | None:
+        """The answer to a request for a replay, all of which came before it."""
+        self._watchers.told(self.state.replayed())
+        return self.setup(outcome)
+
     def start_over(self) -> Callable[[], None]:
         """A replay tells everything again: what it will tell is forgotten; returns what undoes it.
 
@@ -307,8 +316,6 @@ class ClientSession:
         self.closed = True
         self._why = error
         self.permissions.cancel()
-        if isinstance(error, ConnectionEnded):
-            self.inbox.put(lambda _: self.apply_all(self._turns.died_open()), None)
         self._turns.fail(error or ConnectionClosed("The session was closed."))
         self.inbox.put(lambda _: self._watchers.end(), None)
         self.client.forget(self)

@@ -8,13 +8,13 @@ pending.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from twofold.convert.turn import OpenTurn
-from twofold.rpc.errors import INTERNAL_ERROR, REQUEST_CANCELLED, RequestFailed
+from twofold.convert.turn import CANCELLED, OpenTurn, failed_turn
+from twofold.rpc.errors import INTERNAL_ERROR, RequestFailed
 from twofold.runtime.client.watching import Watchers
 from twofold.runtime.errors import ConnectionClosed, ConnectionEnded, Problem
 from twofold.runtime.inbox import Inbox
@@ -35,8 +35,6 @@ SETTLE = 1.0
 said; an answer to the prompt may come after the end of its turn by as much."""
 SETTLE_SILENT = 10.0
 """The same, if the agent has said nothing yet."""
-
-_OPEN = frozenset({"pending", "in_progress", "paused"})
 
 
 class TurnFailed(RequestFailed):
@@ -129,7 +127,7 @@ class Turns:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             if not turn.sent:
-                turn.over(_CANCELLED)
+                turn.over(CANCELLED)
             elif not turn.end.done():
                 self.stop()  # it goes on until the agent has ended it
             raise
@@ -188,7 +186,10 @@ class Turns:
         turn.open = OpenTurn(others or state.state != "idle")
         turn.open.echo.expect(turn.blocks)
         turn.start, turn.before = len(state.entries), state.state_update
-        return self._session.apply_all(upgrader.prompt(turn.blocks)) if upgrader else None
+        if upgrader is not None:
+            return self._session.apply_all(upgrader.prompt(turn.blocks))
+        self._session.prompted()
+        return None
 
     def _reply(self, turn: Turn, state: v2.StateUpdate) -> Reply:
         if turn.failure is not None:
@@ -273,11 +274,9 @@ class Turns:
 
     # ---- ends
 
-    def _end(
-        self, turn: Turn, idle: v2.StateUpdate, left: Sequence[v2.SessionUpdate] = ()
-    ) -> Awaitable[None] | None:
+    def _end(self, turn: Turn, idle: v2.StateUpdate) -> Awaitable[None] | None:
         self._session.inbox.put_next(self._over, (turn, idle))
-        return self._session.apply_all([*(left or self._left_open()), idle])
+        return self._session.apply_all([*self._left_open(), idle])
 
     def _over(self, ended: tuple[Turn, v2.StateUpdate]) -> None:
         turn, idle = ended
@@ -289,12 +288,10 @@ class Turns:
         idle = v2.StateUpdate("idle", "error", Error(INTERNAL_ERROR, str(error)))
         if isinstance(error, RequestFailed):
             told = Error(error.code, error.message, error.data)
-            idle = v2.StateUpdate("idle", "error", told)
-            if self._session.state.cancelling or error.code == REQUEST_CANCELLED:
-                idle = _CANCELLED
-            elif self._session.upgrader is not None:
+            idle = failed_turn(told, cancelling=self._session.state.cancelling)
+            if idle is not CANCELLED and self._session.upgrader is not None:
                 error = TurnFailed(told)  # version 1 has no other way to say so
-        if idle is not _CANCELLED:
+        if idle is not CANCELLED:
             turn.failure = error
         gone = isinstance(error, ConnectionEnded | ConnectionClosed)
         if self._session.upgrader is None and self._session.state.state != "idle" and not gone:
@@ -302,16 +299,7 @@ class Turns:
                 (turn, idle)
             )  # other work goes on: what the session does is for the agent to say
             return None
-        return self._end(turn, idle, self.died_open() if gone else [])
-
-    def died_open(self) -> list[v2.SessionUpdate]:
-        """Tool calls that were open when the agent died: none of them goes on."""
-        calls = self._session.state.tool_calls.values()
-        return self._left_open() or [
-            v2.ToolCallUpdate(call.tool_call_id, status="failed")
-            for call in calls
-            if call.status in _OPEN
-        ]
+        return self._end(turn, idle)
 
     def fail(self, error: Exception) -> None:
         """The session is gone: every turn ends with `error`."""
@@ -332,7 +320,7 @@ class Turns:
         session, turns = self._session, []
         for turn in self._open:
             if not turn.sent:
-                turn.over(_CANCELLED)
+                turn.over(CANCELLED)
             elif not turn.end.done():
                 turns.append(turn)
         if session.closed or not (
@@ -356,15 +344,9 @@ class Turns:
             turn.limit.cancel()
         turn.limit = loop.call_later(seconds, self._give_up, turn)
 
-    def _left_open(self) -> list[v2.SessionUpdate]:
+    def _left_open(self) -> list[v2.ToolCallUpdate]:
         """Tool calls that a cancelled turn leaves open are shown as cancelled."""
-        if not self._session.state.cancelling:
-            return []
-        return [
-            v2.ToolCallUpdate(call.tool_call_id, status="cancelled")
-            for call in self._session.state.tool_calls.values()
-            if call.status in _OPEN
-        ]
+        return self._session.state.cancelled_calls()
 
     def _give_up(self, turn: Turn) -> None:
         if turn.end.done():
@@ -373,12 +355,9 @@ class Turns:
         self._session.client.report(Problem("stuck", text, self._session.session_id))
         turn.given_up = True
         self._session.inbox.put(
-            lambda idle: self._session.apply_all([*self._left_open(), idle]), _CANCELLED
+            lambda idle: self._session.apply_all([*self._left_open(), idle]), CANCELLED
         )
-        self._over((turn, _CANCELLED))  # also if a handler is stuck: this is the limit
-
-
-_CANCELLED = v2.StateUpdate("idle", "cancelled")
+        self._over((turn, CANCELLED))  # also if a handler is stuck: this is the limit
 
 
 def _stop_reason(result: Any) -> str | None:

@@ -130,7 +130,6 @@ class Board:
             self._follower.block,
             self._look,
             printed=printed,
-            cancelled=lambda: self._cancelled,
             notes=self._notes,
         )
 

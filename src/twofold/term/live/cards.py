@@ -7,8 +7,8 @@ away (`give`). A card whose block says nothing has no rows. Those of messages, w
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
 
+from twofold.session import FINISHED
 from twofold.term.draw import INDENT, Look, block_lines
 from twofold.term.lines import Drawn, Row, all_rows, line
 from twofold.text import one_line
@@ -22,9 +22,6 @@ from twofold.view.blocks import (
 )
 from twofold.view.follow import Key
 from twofold.wire.content import ImageContent
-
-FINISHED: Final = frozenset({"completed", "failed", "cancelled"})
-"""The statuses after which nothing more is expected."""
 
 
 class Card:
@@ -72,14 +69,12 @@ class BlockCard(Card):
         look: Callable[[], Look],
         *,
         printed: frozenset[int] = frozenset(),
-        cancelled: Callable[[], bool] = lambda: False,
         notes: Callable[[Key], Sequence[str]] = lambda key: (),
     ) -> None:
         super().__init__(key)
         self._read = read
         self._look = look
         self._printed = printed
-        self._cancelled = cancelled
         self._notes = notes
         self._ended = False
         self._rows: list[Row] | None = None
@@ -127,18 +122,12 @@ class BlockCard(Card):
             # who asks shows all of it, and the question has a place of its own
             look = Look(None, self._look().output) if block.permissions else self._look()
             items = tuple(item for item in block.items if id(item) not in self._printed)
-            status = self._status(block)
-            shown = replace(block, items=items, status=status, permissions=())
+            shown = replace(block, items=items, permissions=())
             yield from block_lines(shown, look)
             for note in self._notes(self.key):
                 yield line(one_line(note), "dim italic", INDENT)
         else:
             yield from block_lines(block, self._look())
-
-    def _status(self, block: ToolCallBlock) -> str:
-        """A call that is open when its turn has been cancelled is not going on any more."""
-        open_end = self._ended and self._cancelled() and block.status not in FINISHED
-        return "cancelled" if open_end else block.status
 
     def give(self, width: int, count: int) -> list[Row]:
         """All of it, if it is done."""
