@@ -432,6 +432,19 @@ def test_show_prints_the_output_of_a_command_that_came_in_deltas() -> None:
     assert shown.startswith("✓ $ echo hi  (execute, completed)\n    hi\n  exit code 0\n")
 
 
+def test_show_prints_what_failed_where_there_is_no_session() -> None:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "authenticate", "params": {"methodId": "key"}}
+    refusal = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "\x1b[2JNo"}}
+    result = run("show", lines=[request, refusal])
+    assert (result.stdout, result.exit_code) == ("✗ authenticate failed: No\n", 0)
+
+
+def test_show_says_so_if_there_is_nothing_to_show() -> None:
+    result = run("show", lines=[{"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 1}}])
+    assert (result.stdout, result.exit_code) == ("", 0)
+    assert result.stderr.startswith("There is nothing to show")
+
+
 def test_the_command_runs_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "twofold", "fold"],

@@ -51,7 +51,7 @@ LAYERS = {
     "convert": Layer(frozenset({"errors", "wire", "rpc", "text"})),
     "session": Layer(frozenset({"errors", "wire"})),
     "view": Layer(frozenset({"errors", "wire", "session", "text"})),
-    "recording": Layer(frozenset({"errors", "wire", "rpc", "convert", "session"})),
+    "recording": Layer(frozenset({"errors", "wire", "rpc", "convert", "session", "text", "view"})),
     "policy": Layer(frozenset({"errors", "wire", "session"})),
     "runtime": Layer(PURE, pure=False),
     "bridge": Layer(BELOW, pure=False),

@@ -1,11 +1,13 @@
-"""A recording adds up to what the user saw, whatever happened to the turns."""
+"""A recording adds up to what the user saw, and tells all of it."""
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.idle_clock import simulated, until
 from tests.raw_agent import HELLO, IDLE, RUNNING, Json, Problems, RawAgent, call
@@ -14,6 +16,7 @@ from twofold.recording import Recording, read_line
 from twofold.rpc.errors import RequestFailed
 from twofold.runtime.taped import Tape, Taped
 from twofold.session import Session, snapshot
+from twofold.term.transcript import render_blocks
 from twofold.wire import codec
 
 both = pytest.mark.parametrize("version", [1, 2])
@@ -169,8 +172,197 @@ async def test_a_record_adds_up_to_what_the_client_showed(version: int, story: S
         assert seen.state_update == session.state.state_update
 
 
+# ---- what is there to read -------------------------------------------------------------------
+
+
 def line(**record: Any) -> bytes:
     return codec.encode(record)
+
+
+class Script:
+    """A recording of version 1, written line by line."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self._number = 0
+
+    def ask(self, method: str, **params: Any) -> "Script":
+        """The client sends a request."""
+        self._number += 1
+        return self._put("c2a", id=self._number, method=method, params=params)
+
+    def prompt(self, words: str = "Do it", session: str = "s") -> "Script":
+        content = [{"type": "text", "text": words}]
+        return self.ask("session/prompt", sessionId=session, prompt=content)
+
+    def answer(self, **result: Any) -> "Script":
+        """The agent answers the last request."""
+        return self._put("a2c", id=self._number, result=result)
+
+    def refuse(self, message: str, code: int = -32603, **more: Any) -> "Script":
+        error = {"code": code, "message": message, **more}
+        return self._put("a2c", id=self._number, error=error)
+
+    def cancel(self, session: str = "s") -> "Script":
+        return self._put("c2a", method="session/cancel", params={"sessionId": session})
+
+    def update(self, kind: str, session: str = "s", **fields: Any) -> "Script":
+        update = {"sessionUpdate": kind, **fields}
+        params = {"sessionId": session, "update": update}
+        return self._put("a2c", method="session/update", params=params)
+
+    def say(self, words: str, session: str = "s", kind: str = "agent_message_chunk") -> "Script":
+        return self.update(kind, session, content={"type": "text", "text": words})
+
+    def call(self, name: str, status: str) -> "Script":
+        return self.update("tool_call", toolCallId=name, title=name, status=status)
+
+    def load(self, session: str = "s") -> "Script":
+        return self.ask("session/load", sessionId=session, cwd="/", mcpServers=[])
+
+    def permission(self, name: str, outcome: Json) -> "Script":
+        kinds = ("allow_once", "allow_always", "reject_once", "_odd")
+        options = [{"optionId": kind, "name": f"<{kind}>", "kind": kind} for kind in kinds]
+        asked = {"sessionId": "s", "toolCall": {"toolCallId": name}, "options": options}
+        self._put("a2c", id="p", method="session/request_permission", params=asked)
+        return self._put("c2a", id="p", result={"outcome": outcome})
+
+    def _put(self, direction: str, **message: Any) -> "Script":
+        self.lines.append(line(dir=direction, message={"jsonrpc": "2.0", **message}))
+        return self
+
+    @property
+    def shown(self) -> str:
+        out = io.StringIO()
+        render_blocks(added_up(self.lines).outline(), Console(file=out))
+        return out.getvalue()
+
+    @property
+    def paragraphs(self) -> list[str]:
+        return self.shown.removesuffix("\n").split("\n\n")
+
+
+def test_the_end_of_every_turn_is_shown() -> None:
+    script = Script().prompt("One").say("1").answer(stopReason="end_turn")
+    script.prompt("Two").say("2").cancel().answer(stopReason="cancelled")
+    script.prompt("Three").say("3").refuse("Internal error", data={"details": "no credit"})
+    script.prompt("Four").say("4").answer(stopReason="max_tokens")
+    script.prompt("Five").say("5").answer(stopReason="end_turn")
+    assert script.paragraphs == [
+        *("> One", "1", "· end of turn"),
+        *("> Two", "2", "⊘ cancelled"),
+        *("> Three", "3", '✗ an error: Internal error ({"details": "no credit"})'),
+        *("> Four", "4", "⊘ the token limit is reached"),
+        *("> Five", "5", "idle, end of turn"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ({"outcome": "selected", "optionId": "allow_once"}, "allowed: <allow_once>"),
+        ({"outcome": "selected", "optionId": "allow_always"}, "allowed for good: <allow_always>"),
+        ({"outcome": "selected", "optionId": "reject_once"}, "rejected: <reject_once>"),
+        ({"outcome": "selected", "optionId": "_odd"}, "answered: <_odd>"),
+        ({"outcome": "selected", "optionId": "gone"}, "answered: gone"),
+        ({"outcome": "cancelled"}, "cancelled"),
+    ],
+)
+def test_how_a_permission_was_answered_is_shown_with_the_call(outcome: Json, words: str) -> None:
+    script = Script().prompt().call("Build", "pending").permission("Build", outcome)
+    script.update("tool_call_update", toolCallId="Build", status="completed")
+    script.answer(stopReason="end_turn")
+    assert script.paragraphs[1] == f"✓ Build  (completed)\n  permission {words}"
+
+
+def test_what_a_turn_left_open_or_a_person_rejected_does_not_look_as_if_it_went_on() -> None:
+    rejected = {"outcome": "selected", "optionId": "reject_once"}
+    script = Script().prompt().call("Read", "in_progress").call("Build", "pending")
+    script.permission("Build", rejected).answer(stopReason="end_turn")
+    assert script.paragraphs[1:3] == [
+        "– Read  (not finished)",
+        "✗ Build  (rejected)\n  permission rejected: <reject_once>",
+    ]
+
+
+def test_an_answer_that_is_about_no_tool_call_stands_where_it_was_given() -> None:
+    options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
+    subject = {"type": "command", "command": "make", "cwd": "/"}
+    asked = {"sessionId": "s", "title": "Run make?", "subject": subject, "options": options}
+    chunk = {"sessionUpdate": "agent_message", "content": [{"type": "text", "text": "Well."}]}
+    updates = [{"sessionId": "s", "update": {**chunk, "messageId": each}} for each in "ab"]
+    chosen = {"outcome": {"outcome": "selected", "optionId": "y"}}
+    messages: list[Json] = [
+        {"method": "session/update", "params": updates[0]},
+        {"id": 1, "method": "session/request_permission", "params": asked},
+        {"id": 1, "result": chosen},
+        {"method": "session/update", "params": updates[1]},
+    ]
+    lines = [codec.encode({"jsonrpc": "2.0", **message}) for message in messages]
+    out = io.StringIO()
+    render_blocks(added_up(lines).outline(), Console(file=out))
+    assert out.getvalue().split("\n\n")[:3] == [
+        "Well.",
+        "· Run make?: permission allowed: Yes",
+        "Well.",
+    ]
+
+
+def test_what_was_live_is_shown_before_the_replay_that_tells_it_again() -> None:
+    script = Script().prompt("One").call("Edit", "completed").answer(stopReason="end_turn")
+    script.load().say("One", kind="user_message_chunk").answer()
+    script.say("late")  # some agents replay after the answer, too
+    script.prompt("Two").say("2").answer(stopReason="end_turn")
+    assert script.paragraphs == [
+        *("> One", "✓ Edit  (completed)", "idle, end of turn"),
+        "── Replayed by the agent (session/load) ──",
+        *("> One", "late"),
+        "── The replay ends here ──",
+        *("> Two", "2", "idle, end of turn"),
+    ]
+    assert len(added_up(script.lines).sessions) == 1
+    assert "Edit" not in str(snapshot_of(added_up(script.lines).sessions["s"]))
+
+
+def test_a_replay_that_is_refused_leaves_what_was_live() -> None:
+    script = Script().prompt("One").say("1").answer(stopReason="end_turn")
+    script.load().refuse("Resource not found", -32002)
+    assert script.paragraphs == [
+        *("> One", "1", "· end of turn"),
+        "✗ session/load failed: Resource not found",
+        "idle, end of turn",
+    ]
+
+
+def test_a_replay_of_nothing_says_so() -> None:
+    script = Script().load().answer().prompt("One").say("1").answer(stopReason="end_turn")
+    assert script.paragraphs[:2] == ["── The agent replayed nothing (session/load) ──", "> One"]
+
+
+def test_sessions_have_headings_if_there_are_several() -> None:
+    script = Script().prompt("One", "a").say("1", "a").prompt("Two", "b").say("2", "b")
+    assert [each for each in script.paragraphs if "──" in each] == [
+        "── Session a ──",
+        "── Session b ──",
+    ]
+
+
+def test_what_fails_before_there_is_a_session_is_shown() -> None:
+    script = Script().ask("initialize", protocolVersion=1).answer(protocolVersion=1)
+    script.ask("session/new", cwd="/", mcpServers=[]).refuse("Authentication required", -32000)
+    script.ask("authenticate", methodId="key").refuse("Wrong key")
+    assert script.paragraphs == [
+        "✗ session/new failed: Authentication required",
+        "✗ authenticate failed: Wrong key",
+    ]
+
+
+def test_a_recording_of_nothing_shows_nothing() -> None:
+    script = Script().ask("initialize", protocolVersion=1).answer(protocolVersion=1)
+    assert added_up(script.lines).outline() == []
+
+
+# ---- how it ends -----------------------------------------------------------------------------
 
 
 def test_an_agent_that_exits_ends_the_turn_that_it_did_not_end() -> None:

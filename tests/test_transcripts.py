@@ -14,6 +14,7 @@ from twofold.convert.conversation import Conversation
 from twofold.convert.losses import Losses, NotConvertible
 from twofold.recording import Line, Recording, read_line
 from twofold.session import Session, ToolCall, snapshot
+from twofold.view.blocks import FooterBlock, RemarkBlock, ToolCallBlock
 from twofold.wire import codec
 from twofold.wire.base import Malformed
 
@@ -171,3 +172,21 @@ def story(entry: Any) -> tuple[Any, ...]:
     if isinstance(entry, ToolCall):
         return entry.tool_call_id, entry.title, entry.kind, entry.status
     return entry.role, entry.text
+
+
+def test_every_tool_call_and_every_turn_of_a_real_conversation_is_shown(
+    transcript: list[Line],
+) -> None:
+    """Also those that were live before the agent replayed the session."""
+    calls, turns = set(), 0
+    for line in transcript:
+        params = getattr(line.message, "params", None)
+        update = params.get("update", {}) if isinstance(params, dict) else {}
+        calls.add((str(params and params.get("sessionId")), update.get("toolCallId")))
+        turns += getattr(line.message, "method", "") == "session/prompt"
+    blocks = fold(transcript).outline()
+    assert sum(isinstance(block, ToolCallBlock) for block in blocks) >= len(
+        [call for _, call in calls if call]
+    )
+    ends = [block for block in blocks if isinstance(block, RemarkBlock | FooterBlock)]
+    assert len(ends) >= turns > 5

@@ -29,14 +29,20 @@ from twofold.rpc.messages import (
     read_message,
     write_message,
 )
-from twofold.rpc.pending import Handler, Pending
+from twofold.rpc.pending import Handler, Pending, handler_of
 from twofold.session import Draft, Session, Sessions
+from twofold.session.changes import StateChanged
+from twofold.text.safe import one_line
+from twofold.view.blocks import Block, HeadingBlock, RemarkBlock
+from twofold.view.outline import error_words, outline, state_words, turn_block
 from twofold.wire import codec, guide, v1, v2
 from twofold.wire.base import Fault, Malformed
 from twofold.wire.shared import Error
 
 _SENDERS: dict[str, Handler] = {"c2a": "client", "a2c": "agent"}
 _OTHER: dict[Handler | None, Handler] = {"client": "agent", "agent": "client"}
+_ENDED = StateChanged("idle", ended=True)
+_REPLAY_ENDS = HeadingBlock("The replay ends here")
 
 
 class Line(Struct):
@@ -111,8 +117,52 @@ class _Asked(Struct):
     speaks_v1: bool
     before: Session | None = None
     """The session before a replay was asked for, should it be refused."""
+    told_before: "Chapter | None" = None
+    """The chapter that it was in."""
+    replays: bool = False
     given_up: bool = False
     """A prompt whose turn was cancelled and given up: its answer comes too late."""
+
+
+class Chapter(Struct, eq=False):
+    """A session, as far as it was told in one go: a replay tells it again, in another chapter."""
+
+    session: Session
+    replayed_by: str = ""
+    """The method that asked for a replay, if this is one."""
+    remarks: list[tuple[int, Block]] = []
+    """What happened between the entries, each with the number of entries before it."""
+    in_replay: bool = False
+
+    @property
+    def says_more(self) -> bool:
+        """Whether there is more to show than how the session stands."""
+        session = self.session
+        told = (session.entries, session.permissions, session.decisions, session.plans)
+        aside = (session.notices, session.compactions, session.subagents, session.unknown)
+        return any([self.remarks, *told, *aside])
+
+    @property
+    def heading(self) -> str:
+        """What tells it from the session before a replay; empty if nothing has to."""
+        if not self.replayed_by:
+            return ""
+        end = next((place for place, each in self.remarks if isinstance(each, HeadingBlock)), None)
+        if end == 0:
+            return f"The agent replayed nothing ({self.replayed_by})"
+        return f"Replayed by the agent ({self.replayed_by})"
+
+    def blocks(self) -> list[Block]:
+        """What to show; how the session stands at its end also says how the last turn ended."""
+        remarks, last = list(self.remarks), len(self.session.entries)
+        stands = state_words(self.session.state_update)
+        while remarks and remarks[-1][0] == last:
+            block = remarks[-1][1]
+            ends = isinstance(block, HeadingBlock)
+            if not ends and not (isinstance(block, RemarkBlock) and block.text in stands):
+                break
+            remarks.pop()
+        return outline(self.session, [each for each in remarks if each != (0, _REPLAY_ENDS)])
 
 
 class Recording:
@@ -130,6 +180,8 @@ class Recording:
         self._pending: Pending[_Asked] = Pending()
         self._bare = 0
         self._prompts: dict[str, _Asked] = {}  # the last of each session of version 1
+        self._story: list[Chapter | Block] = []
+        self._chapters: dict[str, Chapter] = {}  # the newest of each session
 
     def look(self, line: Line) -> None:
         """Look ahead at a line, so that ambiguous lines before it are read right."""
@@ -181,7 +233,9 @@ class Recording:
         for update in updates:
             if isinstance(update, v2.StateUpdate) and update.state == "idle":
                 self._mark_cancelled(session)
-            session.apply(update)
+            changes = session.apply(update)
+            if changes and changes[-1] == _ENDED:
+                self._remark(session_id, turn_block(session.state_update))
 
     def _mark_cancelled(self, session: Session) -> None:
         """Do to the calls of a cancelled turn what the client did."""
@@ -199,6 +253,7 @@ class Recording:
             case v1.PromptRequest():
                 self._prompt_v1(params, asked)
             case v2.PromptRequest():
+                self._end_replay(params.session_id)
                 self.sessions[params.session_id].prompted()
             case v1.RequestPermissionRequest():
                 lifted = self._upgrader(params.session_id).permission(params)
@@ -206,9 +261,9 @@ class Recording:
             case v2.RequestPermissionRequest() | v2.JuneRequestPermissionRequest():
                 self.sessions[params.session_id].ask(request.id, lift_permission(params))
             case v1.LoadSessionRequest():
-                asked.before = self._start_over(params.session_id)
+                self._start_over(params.session_id, asked)
             case v2.ResumeSessionRequest() if params.replay_from:
-                asked.before = self._start_over(params.session_id)
+                self._start_over(params.session_id, asked)
 
     def _notification(self, message: Notification) -> None:
         params = self._params(message.method, message.params)
@@ -224,6 +279,7 @@ class Recording:
 
     def _prompt_v1(self, params: v1.PromptRequest, asked: _Asked) -> None:
         session_id, last = params.session_id, self._prompts.get(params.session_id)
+        self._end_replay(session_id)
         if last is not None and self.sessions[session_id].cancelling:
             # version 1 has one turn at a time: the client has given the last one up
             last.given_up = True
@@ -245,20 +301,25 @@ class Recording:
     def _speaks_v1(self) -> bool:
         return self._detector.of_requests() == "1"
 
-    def _start_over(self, session_id: str) -> Session | None:
+    def _start_over(self, session_id: str, asked: _Asked) -> None:
         """A replay tells everything again: what it will tell is forgotten first."""
-        before = self.sessions.get(session_id)
+        asked.replays = True
+        before = asked.before = self.sessions.get(session_id)
+        if before is not None:
+            asked.told_before = self._chapter(session_id)
+            del self.sessions[session_id]
+        after = self.sessions[session_id]
+        chapter = self._chapters[session_id] = Chapter(after, asked.method, in_replay=True)
+        self._story.append(chapter)
         if before is None:
-            return None
-        after = Session(session_id, before.draft)
+            return
+        after.draft = before.draft
         after.commands_update, after.config_update = before.commands_update, before.config_update
         after.info, after.usage = before.info, before.usage
-        self.sessions[session_id] = after
         old = self._upgraders.pop(session_id, None)
         if old is not None:
             self._upgraders[session_id] = old.replayed()
         self._guides.pop(session_id, None)
-        return before
 
     # ---- what the answers tell
 
@@ -288,11 +349,15 @@ class Recording:
                 if session is not None and self._draft is None:
                     session.draft = Draft.NOVEMBER  # only November names the message
             case v1.NewSessionResponse() | v1.SessionSetup():
+                if asked.replays:
+                    self.sessions[session_id].replayed()
                 upgrader = self._upgrader(session_id)
                 upgrader.setup(result)
                 if upgrader.config_options:
                     self._apply(session_id, [v2.ConfigOptionUpdate(upgrader.config_options)])
             case v2.NewSessionResponse() | v2.ResumeSessionResponse():
+                if asked.replays:
+                    self.sessions[session_id].replayed()
                 self._apply(session_id, _setup_updates(result))
             case v1.SetSessionConfigOptionResponse():
                 updates = self._upgrader(session_id).update(
@@ -329,20 +394,44 @@ class Recording:
                 self._apply(session_id, [ended])
 
     def _failure(self, failure: Failure, asked: _Asked | None) -> None:
-        if asked is None or asked.params is None:
+        if asked is None:
             return
-        session_id = getattr(asked.params, "session_id", "")
-        if asked.before is not None:
-            self.sessions[session_id] = asked.before
+        session_id = str(getattr(asked.params, "session_id", ""))
+        error = as_error(failure.error)
+        self._undo_replay(session_id, asked)
         if isinstance(asked.params, v1.PromptRequest | v2.PromptRequest):
-            session = self.sessions[session_id]
-            idle = failed_turn(as_error(failure.error), cancelling=session.cancelling)
-            # in version 2 other work may go on: what the session does is for the agent to say
-            alone = isinstance(asked.params, v1.PromptRequest) or session.state == "idle"
-            if alone and not asked.given_up:
-                self._apply(session_id, [idle])
-        elif asked.method == "session/request_permission" and failure.id is not None:
-            self.sessions[session_id].settle(failure.id)
+            self._prompt_failed(session_id, asked, error)
+        elif asked.method == "session/request_permission":
+            if session_id in self.sessions and failure.id is not None:
+                self.sessions[session_id].settle(failure.id)
+        elif handler_of(asked.method) == "agent":
+            self._failed(session_id, asked.method, error)
+
+    def _prompt_failed(self, session_id: str, asked: _Asked, error: Error) -> None:
+        session = self.sessions[session_id]
+        state = session.state
+        if asked.given_up:
+            return
+        if isinstance(asked.params, v2.PromptRequest) and state != "idle":
+            # other work goes on: what the session does is for the agent to say
+            self._failed(session_id, asked.method, error)
+            return
+        idle = failed_turn(error, cancelling=session.cancelling)
+        self._apply(session_id, [idle])
+        if state == "idle":  # it never began
+            self._remark(session_id, turn_block(idle))
+
+    def _undo_replay(self, session_id: str, asked: _Asked) -> None:
+        """A replay was refused: the session is what it was."""
+        if not asked.replays or (asked.before is None and self.sessions[session_id].entries):
+            return
+        self._story.remove(self._chapters.pop(session_id))
+        if asked.before is None:
+            del self.sessions[session_id]
+        else:
+            self.sessions[session_id] = asked.before
+        if asked.told_before is not None:
+            self._chapters[session_id] = asked.told_before
 
     def _agent_exited(self, note: dict[str, Any]) -> None:
         """The agent exited: the turns that it did not end are over."""
@@ -352,6 +441,51 @@ class Recording:
         for session_id, session in list(self.sessions.items()):
             if session.turn == "open":
                 self._apply(session_id, [v2.StateUpdate("idle", "error", error)])
+
+    # ---- what is there to read
+
+    def outline(self) -> list[Block]:
+        """What to show: every session in the order of its beginning, replays and failures too."""
+        for session_id in self.sessions:
+            self._chapter(session_id)
+        told = [each for each in self._story if not isinstance(each, Chapter) or each.says_more]
+        told = told or self._story
+        many = len({each.session.session_id for each in told if isinstance(each, Chapter)}) > 1
+        blocks: list[Block] = []
+        for each in told:
+            if isinstance(each, Chapter):
+                name = f"Session {one_line(each.session.session_id)}" if many else ""
+                heading = ": ".join(filter(None, [name, each.heading]))
+                blocks += [HeadingBlock(heading)] if heading else []
+                blocks += each.blocks()
+            else:
+                blocks.append(each)
+        return blocks
+
+    def _chapter(self, session_id: str) -> Chapter:
+        if session_id not in self._chapters:
+            chapter = self._chapters[session_id] = Chapter(self.sessions[session_id])
+            self._story.append(chapter)
+        return self._chapters[session_id]
+
+    def _remark(self, session_id: str, block: Block) -> None:
+        chapter = self._chapter(session_id)
+        chapter.remarks.append((len(chapter.session.entries), block))
+
+    def _failed(self, session_id: str, method: str, error: Error) -> None:
+        """A request of the client failed."""
+        block = RemarkBlock(f"{one_line(method)} failed: {error_words(error)}", "error")
+        if session_id in self.sessions:
+            self._remark(session_id, block)
+        else:
+            self._story.append(block)
+
+    def _end_replay(self, session_id: str) -> None:
+        """The user goes on: what came since the replay was asked for belonged to it."""
+        chapter = self._chapter(session_id)
+        if chapter.in_replay:
+            chapter.in_replay = False
+            self._remark(session_id, _REPLAY_ENDS)
 
     # ---- what is remembered per session
 

@@ -84,13 +84,14 @@ def show(file: IO[bytes], source: str) -> None:
     """Add a recording up and print it for reading."""
     from rich.console import Console
 
-    from twofold.term.transcript import render  # it may color code, which takes long to import
+    from twofold.term.transcript import render_blocks  # it may color code: slow to import
 
     recording, status = _add_up(file, source, None)
+    blocks = recording.outline()
+    if not blocks:
+        _say("There is nothing to show: the input holds no session, and nothing failed in it.")
     with standard_output():
-        console = Console(highlight=False)
-        for session in recording.sessions.values():
-            render(session, console)
+        render_blocks(blocks, Console(highlight=False))
     sys.exit(status)
 
 

@@ -21,12 +21,14 @@ from twofold.view.blocks import (
     DescribedItem,
     DiffItem,
     FooterBlock,
+    HeadingBlock,
     Item,
     Location,
     MessageBlock,
     NoticeBlock,
     PermissionBlock,
     PlanBlock,
+    RemarkBlock,
     SubagentBlock,
     TerminalItem,
     TextItem,
@@ -47,6 +49,8 @@ STATUS_STYLES: Final = {
     "waiting": "bold magenta",
 }
 NOTICE_STYLES: Final = {"info": "cyan", "warning": "yellow", "error": "red"}
+
+_REMARKS: Final = {"": ("·", "dim"), "warning": ("⊘", "yellow"), "error": ("✗", "red")}
 
 INDENT: Final = "  "
 
@@ -112,6 +116,11 @@ def block_lines(block: Block, look: Look) -> Iterator[Drawn]:
             yield line(f"[unknown update: {block.name}]{times}", "dim")
         case FooterBlock():
             yield from _footer(block)
+        case HeadingBlock():
+            yield line(f"── {block.text} ──", "bold cyan")
+        case RemarkBlock():
+            sign, style = _REMARKS[block.tone]
+            yield Line(((block.text, style),), head=((f"{sign} ", style),))
         case _:
             assert_never(block)
 
@@ -140,6 +149,8 @@ def tool_call_lines(block: ToolCallBlock, look: Look) -> Iterator[Drawn]:
     yield from _items(block.items, INDENT, "", look)
     for permission in block.permissions:
         yield from permission_lines(permission, INDENT)
+    for decision in block.decisions:
+        yield line(decision, "dim italic", INDENT)
 
 
 def path_style(path: str) -> Style:

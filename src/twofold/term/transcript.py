@@ -1,10 +1,10 @@
-"""A session printed from top to bottom.
+"""Sessions printed from top to bottom.
 
 Where the console is a terminal, text is wrapped and coloured; anywhere else it is plain text with
 every line as long as it is. What peers wrote is never taken for markup or escape codes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.segment import Segment, Segments
@@ -13,6 +13,7 @@ from rich.style import Style
 from twofold.session import Session
 from twofold.term.draw import Look, block_lines
 from twofold.term.lines import AnyStyle, Row, all_rows, plain
+from twofold.view.blocks import Block
 from twofold.view.outline import outline
 
 # Blocks go to the console in batches: one by one is slow, all at once holds everything twice.
@@ -23,9 +24,14 @@ _NARROWEST = 20
 
 def render(session: Session, console: Console) -> None:
     """Print the session as it is now."""
+    render_blocks(outline(session), console)
+
+
+def render_blocks(blocks: Iterable[Block], console: Console) -> None:
+    """Print blocks, one below the other."""
     printer = _Printer(console)
     width = max(_NARROWEST, console.width) if console.is_terminal else None
-    for block in outline(session):
+    for block in blocks:
         printer.add(all_rows(block_lines(block, Look()), width))
     printer.flush()
 

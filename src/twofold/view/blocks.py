@@ -9,7 +9,7 @@ a status that nobody has heard of is in progress, a kind is `other`.
 """
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from twofold.session import Role
 from twofold.view.diff import DiffLine
@@ -113,6 +113,8 @@ class ToolCallBlock:
     locations: tuple[Location, ...]
     items: tuple[Item, ...]
     permissions: tuple[PermissionBlock, ...]
+    decisions: tuple[str, ...] = ()
+    """How requests for permission were answered, in words."""
 
     @property
     def word(self) -> str:
@@ -211,6 +213,21 @@ class FooterBlock:
     cancelling: bool
 
 
+@dataclass(frozen=True, slots=True)
+class HeadingBlock:
+    """Where another session, or another telling of one, begins."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemarkBlock:
+    """What happened between two entries: how a turn ended, what was answered, what failed."""
+
+    text: str
+    tone: Literal["", "warning", "error"] = ""
+
+
 Block: TypeAlias = (
     MessageBlock
     | ToolCallBlock
@@ -221,4 +238,6 @@ Block: TypeAlias = (
     | SubagentBlock
     | UnknownBlock
     | FooterBlock
+    | HeadingBlock
+    | RemarkBlock
 )

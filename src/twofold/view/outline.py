@@ -6,10 +6,20 @@ blocks. Whatever peers sent, a block comes of it, and every string in it is safe
 """
 
 import json
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from twofold.session import Compaction, Entry, Message, Permission, Session, Terminal, ToolCall
+from twofold.session import (
+    Compaction,
+    Decision,
+    Entry,
+    Message,
+    Permission,
+    Session,
+    Terminal,
+    ToolCall,
+)
 from twofold.text.safe import one_line, sanitize
 from twofold.text.terminal import TerminalText
 from twofold.view.blocks import (
@@ -27,6 +37,7 @@ from twofold.view.blocks import (
     PermissionOption,
     PlanBlock,
     PlanStep,
+    RemarkBlock,
     Setting,
     SubagentBlock,
     TerminalItem,
@@ -37,7 +48,8 @@ from twofold.view.blocks import (
 from twofold.view.content import content_items, unknown
 from twofold.view.diff import AnyDiff, diff_lines
 from twofold.wire import v2
-from twofold.wire.shared import Content, Cost, Notice, UsageUpdate
+from twofold.wire.base import UNSET
+from twofold.wire.shared import Content, Cost, Error, Notice, UsageUpdate
 
 TOOL_GLYPHS = {
     "pending": "○",
@@ -71,10 +83,21 @@ Diffs: TypeAlias = list[tuple[AnyDiff, DiffItem]]
 LONGEST_RAW = 2000
 
 
-def outline(session: Session) -> list[Block]:
+Remarks: TypeAlias = Sequence[tuple[int, Block]]
+"""What stands between the entries, each with the number of entries before it."""
+
+
+def outline(session: Session, remarks: Remarks = ()) -> list[Block]:
     """Everything there is to show of a session."""
     look = Look(session)
-    blocks: list[Block] = [look.entry(entry) for entry in session.entries]
+    blocks: list[Block] = []
+    decisions = [(each.place, decision_block(each)) for each in session.decisions]
+    waiting = deque(sorted([*remarks, *decisions], key=lambda remark: remark[0]))
+    for entry in session.entries:
+        while waiting and waiting[0][0] <= entry.index:
+            blocks.append(waiting.popleft()[1])
+        blocks.append(look.entry(entry))
+    blocks += [block for _, block in waiting]
     blocks += look.other_permissions()
     blocks += [plan_block(update.plan) for update in session.plans.values()]
     blocks += [notice_block(notice) for notice in session.notices]
@@ -140,6 +163,7 @@ class Look:
             locations=tuple(map(_location, call.locations)),
             items=items or tuple(_raw_items(call)),
             permissions=permissions,
+            decisions=tuple(map(decision_words, call.decisions)),
         )
 
     def _items(self, content: v2.ToolCallContent, before: Diffs, now: Diffs) -> tuple[Item, ...]:
@@ -248,6 +272,24 @@ def permission_block(permission: Permission) -> PermissionBlock:
     )
 
 
+def decision_words(decision: Decision) -> str:
+    """How a permission request was answered: `permission rejected: No, thanks`."""
+    option = decision.option
+    if option is None:
+        return "permission cancelled"
+    answer = {"allow": "allowed", "reject": "rejected"}.get(option.kind.partition("_")[0])
+    known = option.kind in ("allow_once", "allow_always", "reject_once", "reject_always")
+    words = f"permission {answer}" if known else "permission answered"
+    if option.kind in ("allow_always", "reject_always"):
+        words += " for good"
+    return f"{words}: {one_line(option.name)}"
+
+
+def decision_block(decision: Decision) -> RemarkBlock:
+    """The answer to a question that is about no tool call."""
+    return RemarkBlock(f"{one_line(decision.request.title)}: {decision_words(decision)}")
+
+
 # ---- beside the entries --------------------------------------------------------------------
 
 
@@ -346,6 +388,23 @@ def state_words(state: v2.State) -> str:
     if state.background:
         words.append(f"{len(state.background)} in the background")
     return ", ".join(words)
+
+
+def turn_block(state: v2.State) -> RemarkBlock:
+    """How a turn ended."""
+    if state.stop_reason == "error" or state.error:
+        words = f"an error: {error_words(state.error)}" if state.error else "an error"
+        return RemarkBlock(words, "error")
+    reason = state.stop_reason or "end_turn"
+    words = STOP_REASONS.get(reason) or one_line(reason)
+    return RemarkBlock(words, "" if reason == "end_turn" else "warning")
+
+
+def error_words(error: Error) -> str:
+    """What a peer says went wrong, on one line, with what it adds to that."""
+    words = one_line(error.message)
+    more = one_line(_raw(error.data)) if error.data is not UNSET else ""
+    return f"{words} ({more})" if more else words
 
 
 def usage_words(usage: UsageUpdate) -> str:

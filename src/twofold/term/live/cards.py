@@ -122,7 +122,8 @@ class BlockCard(Card):
             # who asks shows all of it, and the question has a place of its own
             look = Look(None, self._look().output) if block.permissions else self._look()
             items = tuple(item for item in block.items if id(item) not in self._printed)
-            shown = replace(block, items=items, permissions=())
+            # the notes tell more of the decisions: who made them, and by which rule
+            shown = replace(block, items=items, permissions=(), decisions=())
             yield from block_lines(shown, look)
             for note in self._notes(self.key):
                 yield line(one_line(note), "dim italic", INDENT)
