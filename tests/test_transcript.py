@@ -208,6 +208,21 @@ def test_what_else_there_is_has_a_line_of_its_own() -> None:
     ]
 
 
+def test_an_empty_plan_is_not_shown() -> None:
+    plan = {"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": "p", "entries": []}}
+    assert plain(session_of(plan)) == "idle\n"
+
+
+def test_markdown_of_a_tool_call_is_drawn() -> None:
+    text = "Found **two**:\n\n```\na\nb\n```\n"
+    content = [{"type": "content", "content": {"type": "text", "text": text}}]
+    shown = plain(session_of(call(title="Look", content=content)))
+    assert "**" not in shown
+    assert "```" not in shown
+    assert "  Found two:" in shown
+    assert "    a\n    b\n" in shown
+
+
 def test_an_old_encoding_gets_what_it_can_show() -> None:
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, encoding="latin-1")

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import ValuesOf
 from twofold.convert.diffs import git_patch
+from twofold.convert.losses import Losses
+from twofold.convert.upgrade import upgrade_diff
 from twofold.session import Session
 from twofold.text import TerminalText, one_line, sanitize, terminal_text
 from twofold.text.terminal import LONGEST_LINE, LONGEST_SEQUENCE
@@ -37,7 +39,7 @@ from twofold.view import (
 )
 from twofold.view.blocks import KIND_ICONS
 from twofold.view.outline import PLAN_MARKS, STOP_REASONS, TOOL_GLYPHS
-from twofold.wire import codec, v2
+from twofold.wire import codec, v1, v2
 from twofold.wire.shared import ToolKind
 
 # Any string there is, halves of surrogate pairs included, rich in what must not pass.
@@ -275,8 +277,61 @@ def test_a_patch_is_shown_line_by_line() -> None:
         ("removed", "-- removed, not a name"),
         ("added", "added"),
         ("context", ""),
-        ("note", "No newline at end of file"),
     ]
+
+
+def lifted(old: str | None, new: str) -> list[str]:
+    """The lines of a diff of version 1, which may be a piece of a file, below its name."""
+    diff = upgrade_diff(v1.Diff("/a", new, old), Losses(), "")
+    return [f"{line.kind}: {line.text}" for line in diff_lines(diff)[2:]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        ("alpha", "ALPHA", ["removed: alpha", "added: ALPHA"]),
+        ("a\nb", "A\nb", ["removed: a", "added: A", "context: b"]),
+        ("a\n", "b\n", ["removed: a", "added: b"]),
+        ("a", "a\n", ["removed: a", "note: no newline at the end", "added: a"]),
+        ("a\n", "b", ["removed: a", "added: b", "note: no newline at the end"]),
+        (None, "a", ["added: a", "note: No newline at end of file"]),
+        (None, "a\n", ["added: a"]),
+    ],
+)
+def test_a_missing_newline_is_told_once_and_only_where_it_is_a_difference(
+    old: str | None, new: str, lines: list[str]
+) -> None:
+    assert lifted(old, new) == lines
+
+
+def test_other_words_behind_a_backslash_stay_to_be_seen() -> None:
+    text = "--- a\n+++ a\n@@ -1 +1 @@\n-x\n\\ evil words\n+y\n\\ No newline at end of file\n"
+    assert [line.text for line in patched(text)[2:]] == [
+        *("x", "evil words", "y", "no newline at the end"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "markdown"),
+    [
+        ("execute", "```console\nhi\n```", True),
+        ("read", "```\nalpha\n```", True),
+        ("execute", "# not a heading\n* not an item", False),
+        ("read", "# Readme\n```\ncode\n```\n", False),
+        ("other", "Found:\n```\ncode\n```\n", True),
+        ("other", "# maybe a comment", False),
+        ("other", "one ``` only\n```", False),
+        ("fetch", "**bold**?", False),
+        ("think", "**bold**", True),
+        ("switch_mode", "# The plan", True),
+    ],
+)
+def test_text_of_a_tool_call_is_markdown_only_where_the_agent_wrote_markdown(
+    kind: str, text: str, markdown: bool
+) -> None:
+    content = [{"type": "content", "content": {"type": "text", "text": text}}]
+    block = only_call(session_of(call(kind=kind, content=content)))
+    assert block.items == (TextItem(text, markdown),)
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,9 @@ def question_lines(block: PermissionBlock, margin: str = "") -> Iterator[Drawn]:
 
 
 def plan_lines(block: PlanBlock) -> Iterator[Drawn]:
-    """A plan with its check marks."""
+    """A plan with its check marks; nothing, if there is nothing in it."""
+    if not block.steps and not (block.text or "").strip():
+        return
     yield line("Plan", "bold")
     for step in block.steps:
         mark: Parts = ((f"{step.mark} ", STATUS_STYLES[step.status]),)
@@ -235,7 +237,7 @@ def _items(items: Iterable[Item], margin: str, style: AnyStyle, look: Look) -> I
     for item in items:
         match item:
             case TextItem():
-                yield from _text(item.text.strip("\n"), margin, style, look.fold)
+                yield from _text(item, margin, style, look.fold)
             case DescribedItem():
                 yield line(item.text, f"{style} cyan", margin)
             case DiffItem():
@@ -246,10 +248,11 @@ def _items(items: Iterable[Item], margin: str, style: AnyStyle, look: Look) -> I
                 assert_never(item)
 
 
-def _text(text: str, margin: str, style: AnyStyle, fold: int | None) -> Iterator[Drawn]:
+def _text(item: TextItem, margin: str, style: AnyStyle, fold: int | None) -> Iterator[Drawn]:
+    text = item.text.strip("\n")
     if not text:
         return
-    if text.startswith("```"):  # many agents fence what their tools print
+    if item.markdown or text.startswith("```"):
         markdown = MarkdownLines()
         drawn = [*markdown.feed(text), *markdown.end()]
         left = len(drawn) - fold if fold is not None else 0

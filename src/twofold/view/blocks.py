@@ -25,6 +25,8 @@ class TextItem:
     """Text as it came, of any number of lines."""
 
     text: str
+    markdown: bool = False
+    """The agent wrote it as Markdown, which is for the toolkit to draw."""
 
 
 @dataclass(frozen=True, slots=True)

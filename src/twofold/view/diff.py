@@ -139,6 +139,7 @@ _KINDS: dict[str, DiffLineKind] = {
     "": "context",  # some editors strip the space of an empty line
     "\\": "note",  # "\ No newline at end of file"
 }
+_NO_NEWLINE = "\\ No newline at end of file"
 _BINARY_DATA = re.compile(r"(?:literal|delta) [0-9]+|[A-Za-z][!-~]+|")
 _HEADERS = {
     "new file mode": "new file",
@@ -160,6 +161,8 @@ class _File:
     new: str = ""
     words: list[str] = field(default_factory=list)
     lines: list[DiffLine] = field(default_factory=list)
+    unended: list[int] = field(default_factory=list)
+    """Where its lines say that one before has no newline."""
     labelled: bool = False
     hunks: bool = False
     binary: bool = False
@@ -174,6 +177,7 @@ class _File:
 
     def shown(self, change: v2.DiffChange | None) -> list[DiffLine]:
         """Its lines under its name; without a name they are prose around the files."""
+        self._settle_ends()
         if change is not None:
             words = _words(change)
             if isinstance(change, v2.DiffModify) and self.lines:
@@ -184,6 +188,19 @@ class _File:
         pair = self.words and self.words[0] in ("moved", "copied") and self.old and self.new
         name = f"{one_line(self.old)} → {one_line(self.new)}" if pair else one_line(self.path)
         return [_file(name, self.words), *self.lines]
+
+    def _settle_ends(self) -> None:
+        """Say that a newline is missing only where that is a difference, and once.
+
+        Texts that both end without one may be pieces of a file, of whose end nobody knows.
+        """
+        before = {self.lines[place - 1].kind for place in self.unended if place}
+        differ = len(before) == 1 and before <= {"added", "removed"}
+        if differ and not {"new file", "deleted"} & set(self.words):
+            self.lines[self.unended[0]] = DiffLine("note", "no newline at the end")
+        for place in reversed(self.unended[1:] if differ else self.unended):
+            del self.lines[place]
+        self.unended = []
 
     def label(self, old: str, new: str) -> None:
         """Take the names of the `---` and `+++` lines."""
@@ -231,6 +248,8 @@ class _Reader:
 
     def _body(self, line: str) -> None:
         kind = _KINDS[line[:1]]
+        if line.rstrip() == _NO_NEWLINE:
+            self._file.unended.append(len(self._file.lines))
         # Like Git, show the CR that a changed line ends with: it may be all that changed.
         text = line[1:] if kind in ("added", "removed") else line[1:].removesuffix("\r")
         self._file.lines.append(_line(kind, text.strip() if kind == "note" else text))

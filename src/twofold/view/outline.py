@@ -8,6 +8,7 @@ blocks. Whatever peers sent, a block comes of it, and every string in it is safe
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from twofold.session import (
@@ -78,6 +79,10 @@ STOP_REASONS = {
 CURRENCIES = {"USD": "$", "EUR": "€", "GBP": "£"}
 
 Diffs: TypeAlias = list[tuple[AnyDiff, DiffItem]]
+
+# What tools of these kinds give is output and files; of those, words of the agent.
+_LOGS = frozenset({"read", "edit", "delete", "move", "search", "execute"})
+_PROSE = frozenset({"think", "switch_mode"})
 
 # The raw input and output of a tool are shown when there is nothing else, and not without end.
 LONGEST_RAW = 2000
@@ -152,7 +157,11 @@ class Look:
         status = "waiting" if permissions else self._session.outcome(call)
         kind = call.kind if call.kind in KIND_ICONS else "other"
         before, now = self._diffs.get(call.tool_call_id, []), Diffs()
-        items = tuple(item for each in call.content for item in self._items(each, before, now))
+        items = tuple(
+            _as_written(item, kind)
+            for each in call.content
+            for item in self._items(each, before, now)
+        )
         if before or now:
             self._diffs[call.tool_call_id] = now
         return ToolCallBlock(
@@ -218,6 +227,21 @@ class Look:
 
 def _location(location: v2.ToolCallLocation) -> Location:
     return Location(one_line(location.path), location.line or None)
+
+
+def _as_written(item: Item, kind: str) -> Item:
+    """Text of a tool call; marked as Markdown if the agent wrote it so.
+
+    What a tool printed or read is shown as it is, even if it holds Markdown (a README, say): it is
+    Markdown only if the agent put it into a fence. What a tool of another kind gives may be prose
+    with fences in it. Thoughts and plans are the agent's own words.
+    """
+    if not isinstance(item, TextItem):
+        return item
+    text = item.text.lstrip("\n")
+    fenced = text.startswith("```")
+    holds_fences = kind not in _LOGS and f"\n{text}".count("\n```") >= 2
+    return replace(item, markdown=fenced or holds_fences or kind in _PROSE)
 
 
 def _raw_items(call: ToolCall) -> Iterator[TextItem]:
