@@ -287,6 +287,25 @@ def test_nothing_a_peer_sends_reaches_the_terminal_as_an_escape() -> None:
         assert "\x9b" not in result.stderr
 
 
+EVIL = "a\x9b2J\x7f\u202eb\u200bc\U000e0041d\u200de"
+
+
+@pytest.mark.parametrize("arguments", [["fold"], ["convert", "--to", "2"]])
+@pytest.mark.parametrize("terminal", [False, True])
+def test_json_goes_to_a_terminal_with_escapes_and_to_a_pipe_as_it_is(
+    arguments: list[str], terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = {"sessionUpdate": "agent_message", "messageId": "m", "content": [TEXT | {"text": EVIL}]}
+    raw = json.dumps(whole, ensure_ascii=False).encode()
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda self: terminal)
+    result = run(*arguments, lines=[], raw=raw)
+    first = result.stdout_bytes.decode().splitlines()[0]
+    update = json.loads(first)
+    assert update.get("update", update)["content"][0]["text"] == EVIL
+    assert any(char in first for char in EVIL[1:] if not char.isascii()) is not terminal
+    assert ("\x7f" in first) is not terminal
+
+
 def test_a_missing_file_is_a_plain_message() -> None:
     result = CliRunner().invoke(commands, ["fold", "no-such-file.jsonl"])
     assert result.exit_code == 2

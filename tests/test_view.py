@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from twofold.convert.losses import Losses
 from twofold.convert.upgrade import upgrade_diff
 from twofold.session import Session
 from twofold.text import TerminalText, one_line, sanitize, terminal_text
+from twofold.text.safe import harmless_json
 from twofold.text.terminal import LONGEST_LINE, LONGEST_SEQUENCE
 from twofold.view import (
     CompactionBlock,
@@ -46,23 +48,50 @@ from twofold.wire.shared import ToolKind
 NASTY = (
     *("\x1b", "\x1b[", "\x1b]", "\x1b\\", "\x07", "\x9b", "\x9d", "\x9c", "[31m", "0;title"),
     *("\r", "\n", "\t", "\0", "\x7f", "\u202e", "\u2066", "\u200b", "\u200d", "\ufe0f", "\ufeff"),
-    *("\ud800", "\udfff", "a", "é", "👩", "\u2028", "\U000e0041"),
+    *("\ud800", "\udfff", "a", "é", "👩", "\u2028", "\U000e0041", "\u3164", "\u061c", "\u200c"),
+    *("1", "\u20e3", "\ufe0e", "م", "क", "ᠠ", "\u180b", "日", "\U000e0100", "\U0001bca0"),
 )
 any_text = st.text(st.characters(exclude_categories=[])) | st.lists(
     st.sampled_from(NASTY) | st.text(max_size=2), max_size=20
 ).map("".join)
 
-FORBIDDEN = {
-    *(chr(code) for code in range(0x20) if chr(code) not in "\n\t"),
-    *(chr(code) for code in range(0x7F, 0xA0)),
-    *(chr(code) for code in range(0x202A, 0x202F)),
-    *(chr(code) for code in range(0x2066, 0x206A)),
-    *"\u200b\u2028\u2029\u2060\ufeff",
+# Default_Ignorable_Code_Point, as Unicode 15 lists it: nothing is drawn for these.
+IGNORABLE = {
+    *"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u3164\ufeff\uffa0",
+    *map(chr, range(0x180B, 0x1810)),
+    *map(chr, range(0x200B, 0x2010)),
+    *map(chr, range(0x202A, 0x202F)),
+    *map(chr, range(0x2060, 0x2070)),
+    *map(chr, range(0xFE00, 0xFE10)),
+    *map(chr, range(0xFFF0, 0xFFF9)),
+    *map(chr, range(0x1BCA0, 0x1BCA4)),
+    *map(chr, range(0x1D173, 0x1D17B)),
+    *map(chr, range(0xE0000, 0xE1000)),
 }
+# Those that may pass in their place: joiners, and selectors of variants.
+PLACED = {*"\u200c\u200d\u180b\u180c\u180d\u180f", *map(chr, range(0xFE00, 0xFE10))}
+# Format characters that are drawn: signs that stand before numbers and the like.
+DRAWN = {*map(chr, range(0x600, 0x606)), *"\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"}
+FORBIDDEN = IGNORABLE - PLACED
 
 
 def is_safe(text: str) -> bool:
-    return FORBIDDEN.isdisjoint(text) and not any(0xD800 <= ord(c) <= 0xDFFF for c in text)
+    """No control, format or ignorable character, but for joiners and selectors in their place."""
+    for place, char in enumerate(text):
+        if char in PLACED:
+            before = text[place - 1] if place else ""
+            # never beside a letter that is not joined, never two of them but in an emoji
+            if not before or before in FORBIDDEN or before in "aé\ufffd \n":
+                return False
+            if before in PLACED and (before, char) != ("\ufe0f", "\u200d"):
+                return False
+        elif char in FORBIDDEN or (
+            unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+            and char not in DRAWN
+            and char not in "\n\t"
+        ):
+            return False
+    return True
 
 
 # ---- text ----------------------------------------------------------------------------------
@@ -107,12 +136,31 @@ def test_visible_text_stays_as_it_is(text: str) -> None:
         ("\ud83d alone", "\ufffd alone"),
         ("e\u200dvil", "e\ufffdvil"),
         ("👩\u200d💻 ❤\ufe0f\u200d🔥 می\u200cخواهم", "👩\u200d💻 ❤\ufe0f\u200d🔥 می\u200cخواهم"),
-        ("a\ufe01\ufe02\ufe03", "a\ufe01\ufffd\ufffd"),
+        ("a\ufe01\ufe02\ufe03", "a\ufffd\ufffd\ufffd"),
+        ("日\ufe01\ufe02", "日\ufe01\ufffd"),
+        ("1\ufe0f\u20e3 1\ufe0f", "1\ufe0f\u20e3 1\ufffd"),
+        ("ᠠ\u180b a\u180b", "ᠠ\u180b a\ufffd"),
+        ("ж\u200dж é\u200cé", "ж\ufffdж é\ufffdé"),
+        ("क्\u200dष", "क्\u200dष"),
+        ("👩\u200da 👩\u200d", "👩\ufffda 👩\ufffd"),
+        ("🏴\U000e0067\U000e007f", "🏴\ufffd\ufffd"),
+        ("a\U0001bca0\U00013430\u00ad", "a\ufffd\ufffd\ufffd"),
         ("größe, 日本語, हिन्दी", "größe, 日本語, हिन्दी"),
     ],
 )
 def test_what_is_not_to_be_seen_is_dropped_or_shown(text: str, shown: str) -> None:
     assert sanitize(text) == shown
+
+
+@given(any_text, st.booleans())
+def test_json_for_a_terminal_is_the_same_value_and_does_nothing_but_show(
+    text: str, ascii_only: bool
+) -> None:
+    line = json.dumps({text: [text, 1]}, ensure_ascii=ascii_only).encode("utf-8", "replace")
+    shown = harmless_json(line)
+    assert json.loads(shown) == json.loads(line)
+    assert is_safe(shown.decode())
+    assert PLACED.isdisjoint(shown.decode())
 
 
 @given(any_text)
@@ -1012,8 +1060,10 @@ def test_hostile_text_is_made_safe_wherever_it_stands(
     assert_shown_safely(session)
 
 
-def test_the_forbidden_characters_of_these_tests_are_control_or_format_characters() -> None:
-    assert {unicodedata.category(character) for character in FORBIDDEN} == {"Cc", "Cf", "Zl", "Zp"}
+def test_no_character_of_a_forbidden_class_passes_between_letters() -> None:
+    shown = sanitize("a" + "a".join(map(chr, range(0x110000))))
+    assert is_safe(shown)
+    assert PLACED.isdisjoint(shown)
 
 
 @given(

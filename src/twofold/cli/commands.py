@@ -23,7 +23,7 @@ from twofold.convert.losses import Losses, NotConvertible
 from twofold.errors import PeerError
 from twofold.recording import Line, Recording, read_line
 from twofold.session import Draft, snapshot
-from twofold.text.safe import one_line
+from twofold.text.safe import harmless_json, one_line
 from twofold.wire import codec
 from twofold.wire.base import Malformed
 
@@ -192,7 +192,8 @@ def _dialect(source: str) -> Dialect | None:
 
 
 def _print(out: IO[bytes], value: Any) -> None:
-    out.write(codec.encode(value) + b"\n")
+    line = codec.encode(value)
+    out.write((harmless_json(line) if out.isatty() else line) + b"\n")
 
 
 def _report(line: int, path: str, reason: str) -> None:

@@ -16,7 +16,7 @@ from twofold.runtime.client.session import ClientSession
 from twofold.runtime.client.turns import Reply
 from twofold.session import Message, Session, ToolCall, snapshot
 from twofold.text.pieces import Pieces
-from twofold.text.safe import one_line, sanitize
+from twofold.text.safe import harmless_json, one_line, sanitize
 from twofold.view.blocks import DescribedItem, TerminalItem, TextItem
 from twofold.view.content import described
 from twofold.view.outline import entry_block
@@ -95,25 +95,13 @@ class Screen:
 
     def json(self, line: bytes) -> None:
         """Print a line of JSON."""
-        self.out.data(_harmless(line) if self.out.is_terminal else line)
+        self.out.data(harmless_json(line) if self.out.is_terminal else line)
 
     def tell(self, text: str) -> None:
         """Say something about the turn; lines stay lines."""
         if self._shared:
             self.fresh_line()
         self._err.text(sanitize(text) + "\n")
-
-
-# JSON may hold these as they are. In a string an escape says the same; outside of one they are
-# blanks, which is all that control characters below 0x20 can be in JSON.
-_ACTIVE = re.compile("[\0-\x08\x0b-\x1f]|[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-
-def _harmless(line: bytes) -> bytes:
-    def escaped(match: re.Match[str]) -> str:
-        return " " if match[0] < " " else f"\\u{ord(match[0]):04x}"
-
-    return _ACTIVE.sub(escaped, line.decode(errors="replace")).encode()
 
 
 # ---- forms -----------------------------------------------------------------------------------

@@ -4,6 +4,10 @@ A peer is not trusted with the user's screen: no escape sequence, no control cha
 that turns the direction of the text or hides in it passes. Whole escape sequences are dropped;
 what else is not to be seen is shown as something that is. The cost grows with the length of the
 text, whatever it holds.
+
+Characters that cannot be seen pass only where they are seen by what they do: a joiner between two
+emoji or two letters of a script that joins them, one variation selector after a character that has
+variants. Between Latin letters, say, they would only make two texts look the same.
 """
 
 import re
@@ -11,18 +15,30 @@ import re
 # Characters that take no room, or look like a blank, and so hide what is really there.
 _HIDDEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\u3164\ufeff\uffa0\ufff0-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _CONTROL = "\0-\x08\x0b-\x1f\x7f-\x9f"
 _SURROGATE = "\ud800-\udfff"  # JSON can say half a pair, no encoding can
 # These hide too, but scripts and emoji need them between visible characters, or after one.
 _JOINER = "\u200c\u200d"
 _SELECTOR = "\ufe00-\ufe0f"
-_VISIBLE = f"[^\0-\x9f{_HIDDEN}{_SURROGATE}{_JOINER}]"
+_MONGOLIAN_SELECTOR = "\u180b-\u180d\u180f"
+# Arabic and its neighbours, the scripts of India and Southeast Asia, Mongolian.
+_JOINED = (
+    "\u0600-\u061b\u061d-\u109f\u1780-\u17b3\u17b6-\u17ff\u1807\u180a\u1820-\u18af"
+    "\u1900-\u1aff\u1b00-\u1c4f\ua800-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00011000-\U00011fff"
+)
+_EMOJI = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf"
+    "\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
+# Emoji and symbols, ideographs and the signs that stand between them.
+_VARIED = f"{_EMOJI}\u2200-\u22ff\u3001-\u3163\u3165-\u9fff\uf900-\ufaff\uff01-\uff5e"
 
 # The pattern starts with one class of characters, which the search passes over at full speed.
 _UNSAFE = re.compile(
-    f"[{_CONTROL}{_HIDDEN}{_SURROGATE}{_JOINER}{_SELECTOR}]"
+    f"[{_CONTROL}{_HIDDEN}{_SURROGATE}{_JOINER}{_SELECTOR}{_MONGOLIAN_SELECTOR}]"
     r"(?:(?P<dropped>"
     # CSI: colours, the cursor
     r"(?:(?<=\x1b)\[|(?<=\x9b))[0-?]*+[ -/]*+[@-~]"
@@ -32,8 +48,12 @@ _UNSAFE = re.compile(
     r"|(?<=\x1b)[ -/]++[0-~]"
     r"|(?<=\r)(?=\n)"
     r")|(?P<kept>"
-    rf"(?<={_VISIBLE}[{_JOINER}])(?![{_SELECTOR}])(?={_VISIBLE})"
-    rf"|(?<=[{_SELECTOR}])(?<![{_SELECTOR}{_JOINER}].)"
+    rf"(?<=[{_JOINED}][{_JOINER}])(?=[{_JOINED}])"
+    rf"|(?<=[{_EMOJI}]\u200d)(?=[{_EMOJI}])"
+    rf"|(?<=[{_EMOJI}]\ufe0f\u200d)(?=[{_EMOJI}])"
+    rf"|(?<=[{_VARIED}][{_SELECTOR}])"
+    r"|(?<=[0-9#*][\ufe0e\ufe0f])(?=\u20e3)"  # a key of a keyboard
+    rf"|(?<=[\u1820-\u18af][{_MONGOLIAN_SELECTOR}])"
     r"))?",
     re.DOTALL,
 )
@@ -52,6 +72,25 @@ def sanitize(text: str) -> str:
 def one_line(text: str) -> str:
     """The text, safe and on one line, so that it cannot pass for more than one thing."""
     return _BLANKS.sub(" ", sanitize(text)).strip()
+
+
+# JSON may hold all of these as they are. In a string an escape says the same; outside of one they
+# are blanks, which is all that control characters below 0x20 can be in JSON.
+_ACTIVE = re.compile(
+    f"[\0-\x08\x0b-\x1f\x7f-\x9f{_HIDDEN}{_SURROGATE}{_JOINER}{_SELECTOR}{_MONGOLIAN_SELECTOR}]"
+)
+
+
+def harmless_json(line: bytes) -> bytes:
+    """A line of JSON for a terminal: the same value, without anything that does more than show."""
+    return _ACTIVE.sub(_escaped, line.decode(errors="replace")).encode()
+
+
+def _escaped(match: re.Match[str]) -> str:
+    if match[0] < " ":
+        return " "
+    units = match[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join([f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4)])
 
 
 def _seen(match: re.Match[str]) -> str:
