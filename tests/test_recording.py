@@ -17,6 +17,7 @@ from twofold.rpc.errors import RequestFailed
 from twofold.runtime.taped import Tape, Taped
 from twofold.session import Session, snapshot
 from twofold.term.transcript import render_blocks
+from twofold.view import FooterBlock, RemarkBlock
 from twofold.wire import codec
 
 both = pytest.mark.parametrize("version", [1, 2])
@@ -332,6 +333,17 @@ def test_a_replay_that_is_refused_leaves_what_was_live() -> None:
         "✗ session/load failed: Resource not found",
         "idle, end of turn",
     ]
+
+
+def test_turns_that_end_in_the_same_place_are_all_shown() -> None:
+    messages = [
+        {"sessionUpdate": "state_update", "state": state, **end}
+        for _ in range(2)
+        for state, end in (("running", {}), ("idle", {"stopReason": "end_turn"}))
+    ]
+    blocks = added_up([codec.encode(each) for each in messages]).outline()
+    assert blocks[:-1] == [RemarkBlock("end of turn")]
+    assert isinstance(blocks[-1], FooterBlock)
 
 
 def test_a_replay_of_nothing_says_so() -> None:

@@ -154,15 +154,14 @@ class Chapter(Struct, eq=False):
 
     def blocks(self) -> list[Block]:
         """What to show; how the session stands at its end also says how the last turn ended."""
-        remarks, last = list(self.remarks), len(self.session.entries)
-        stands = state_words(self.session.state_update)
-        while remarks and remarks[-1][0] == last:
-            block = remarks[-1][1]
-            ends = isinstance(block, HeadingBlock)
-            if not ends and not (isinstance(block, RemarkBlock) and block.text in stands):
-                break
-            remarks.pop()
-        return outline(self.session, [each for each in remarks if each != (0, _REPLAY_ENDS)])
+        end, stands = len(self.session.entries), state_words(self.session.state_update)
+        idle_marks = ((0, _REPLAY_ENDS), (end, _REPLAY_ENDS))  # nothing before, or nothing after
+        remarks = [each for each in self.remarks if each not in idle_marks]
+        if remarks and remarks[-1][0] == end:
+            last = remarks[-1][1]
+            if isinstance(last, RemarkBlock) and last.text in stands:
+                remarks.pop()
+        return outline(self.session, remarks)
 
 
 class Recording:
