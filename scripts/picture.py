@@ -41,6 +41,7 @@ COMMAND: Final = [*_TWOFOLD, "run", "--start", START, "--", *_TWOFOLD, "agent", 
 def until_asked(stage: Stage) -> None:
     """The client, from the first words to the question."""
     stage.wait_for(ASKED)
+    stage.wait_for("waiting for you")  # by then the keys are not pale any more
     stage.wait_quiet()
 
 

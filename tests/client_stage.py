@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 from tests.terminal_screen import BRACKETED_PASTE
 from tests.terminal_stage import AnyStage, Stage
 from tests.terminal_waiting import process_stat
-from twofold.term.input.questions import READ
+from twofold.term.input.guard import READ, SILENCE
 
 Version: TypeAlias = Literal[1, 2]
 VERSIONS: Final[tuple[Version, Version]] = (1, 2)
@@ -102,17 +102,35 @@ def wait_idle(stage: AnyStage) -> None:
 
 
 def wait_question(stage: AnyStage) -> None:
-    """Wait until the agent asks, and until a key answers it."""
-    stage.wait_for(lambda stage: any("? waiting for you" in row for row in stage.screen()))
+    """Wait until the agent asks, and until a key answers it: a deliberate one comes first."""
+    asked = ("? press Tab to answer", "? waiting for you")
+    stage.wait_for(lambda stage: any(row.startswith(asked) for row in stage.screen()))
     stage.wait_quiet(READ + 0.05)
+    stage.press("tab")
+    stage.wait_for(lambda stage: any("? waiting for you" in row for row in stage.screen()))
+
+
+def give(stage: AnyStage, key: str) -> None:
+    """Answer a question that waits; an answer for always is given twice."""
+    stage.press(key)
+    if key in ("a", "d"):
+        stage.wait_for(lambda stage: any(f"{key} again" in row for row in stage.screen()))
+        stage.wait_quiet(SILENCE + 0.1)
+        stage.press(key)
+
+
+def wait_sending(stage: AnyStage) -> None:
+    """Wait until Enter sends again: what follows an answer at once does not."""
+    stage.wait_quiet(SILENCE + 0.05)
 
 
 def answer(stage: AnyStage, text: str, key: str) -> None:
     """Send a prompt, answer what the agent asks, and wait for the next prompt."""
     after = begin(stage, text)
     wait_question(stage)
-    stage.press(key)
+    give(stage, key)
     wait_prompt(stage, after)
+    wait_sending(stage)
 
 
 # ---- reading ---------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 from tests.raw_process import raw_agent
 from tests.terminal_stage import Env, Stage, TmuxStage
 from tests.test_client_talk import RUN, client, demo
+from twofold.term.input.guard import SILENCE
 from twofold.term.lines import line, plain
 
 _SGR = re.compile(rb"\x1b\[([0-9;:]*)m")
@@ -21,8 +22,8 @@ def colours(raw: bytes) -> set[str]:
 
 def through_the_showcase(stage: Stage) -> None:
     """Have everything shown that there is, with a question on the way, and leave."""
-    stage.wait_for(lambda stage: b"waiting" in stage.raw)
-    stage.wait_quiet(0.5)
+    stage.wait_for(lambda stage: b"? press" in stage.raw)
+    stage.wait_quiet(SILENCE + 0.1)
     stage.press("y")
     stage.wait_for(lambda stage: "both" in stage.text and not stage.cursor_is_hidden)
     stage.wait_quiet()
@@ -84,10 +85,10 @@ def test_a_terminal_of_another_encoding_gets_signs_that_it_has(encoding: str, en
 def test_a_dumb_terminal_gets_words_and_no_escape_sequence() -> None:
     with client("--start", "go", env={"TERM": "dumb"}) as stage:
         stage.wait_for("y Run it (allow once)")
-        stage.wait_quiet(0.5)
+        stage.wait_quiet(SILENCE + 0.1)
         stage.press("y")
         stage.wait_for("on both sides of zero")
-        stage.wait_quiet()
+        stage.wait_quiet(SILENCE + 0.1)
         stage.type("/echo more\r")
         stage.wait_for("echo: more")
         stage.wait_quiet()

@@ -27,6 +27,7 @@ from tests.client_stage import (
     wait_idle,
     wait_prompt,
     wait_question,
+    wait_sending,
     wait_status,
 )
 from tests.terminal_stage import Stage
@@ -214,12 +215,13 @@ def cancel_at(text: str) -> Callable[[Stage], None]:
 def allow(stage: Stage) -> None:
     wait_question(stage)
     stage.press("y")
+    wait_sending(stage)
 
 
 ACTS: dict[str, Callable[[Stage], None]] = {
     "permission": allow,
     "permission-first": allow,
-    "slow-permission": cancel_at("? waiting for you"),
+    "slow-permission": cancel_at("? press Tab to answer"),
     "slow": cancel_at("tick tick"),
     "after-cancel": cancel_at("Cancel me."),
 }

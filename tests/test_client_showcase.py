@@ -20,6 +20,7 @@ from tests.client_stage import (
     turns,
     wait_prompt,
     wait_question,
+    wait_sending,
     wait_status,
 )
 from tests.terminal_screen import Look, Row, Run, plain
@@ -225,6 +226,7 @@ def test_the_showcase_is_told_to_the_letter_and_every_answer_counts(version: Ver
         stage.press("y")
         wait_prompt(stage, after)
         wait_status(stage, STATUS)
+        wait_sending(stage)
         assert told(stage) == f"{first_turn(version)}\n\n>\n{STATUS}"
         for key in ("n", "esc", "a"):
             answer(stage, "showcase", key)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.client_stage import wait_question
 from tests.raw_process import raw_agent
 from tests.terminal_stage import AnyStage, Env, Stage
 
@@ -38,9 +39,9 @@ def client(
     return Stage(command, columns=columns, rows=rows, cwd=cwd, env=env)
 
 
-def at_prompt(stage: Stage) -> bool:
-    """Whether the prompt waits, with nothing in it."""
-    return not stage.cursor_is_hidden and stage.screen()[stage.cursor[1]] == ">"
+def at_prompt(stage: Stage, typed: str = "") -> bool:
+    """Whether the prompt waits, with nothing in it or just this."""
+    return not stage.cursor_is_hidden and stage.screen()[stage.cursor[1]] == f"> {typed}".rstrip()
 
 
 def say(stage: Stage, text: str, answer: str) -> None:
@@ -213,13 +214,14 @@ def test_a_question_waits_for_its_key_and_not_for_what_is_pasted(tmp_path: Path)
     record = tmp_path / "record"
     options = (f"--record={record}", "--start", "go")
     with client(*options, agent=demo("permission"), rows=20) as stage:
-        stage.wait_for("waiting for you")
-        stage.wait_quiet(0.5)  # until it could have been read
+        wait_question(stage)
         stage.press("enter")
         stage.paste("y\ny")
+        stage.wait_for("> y")
         stage.wait_quiet()
-        assert "waiting for you" in stage.text
+        assert "press Tab to answer" in stage.text
         assert "? Run make" in stage.text
+        wait_question(stage)
         stage.press("y")
         stage.wait_for("outcome: a1")
         stage.wait_for("> y")  # what was pasted is not lost
@@ -227,6 +229,69 @@ def test_a_question_waits_for_its_key_and_not_for_what_is_pasted(tmp_path: Path)
         leave(stage)
         assert "allowed by a person" in stage.text
     assert answers(record) == [{"outcome": "selected", "optionId": "a1"}]
+
+
+def test_who_types_on_while_something_is_asked_answers_nothing(tmp_path: Path) -> None:
+    words = "when you are finished please also update the readme, and say what you did"
+    record = tmp_path / "record"
+    options = (f"--record={record}", "--start", "go")
+    with client(*options, agent=demo("permission", speed=1)) as stage:
+        stage.wait_for("working")
+        for letter in words:  # eleven keys a second
+            stage.type(letter)
+            pause(stage, 1 / 11)
+        stage.wait_for(f"> {words}")
+        assert "press Tab to answer" in stage.text
+        stage.wait_quiet(1.2)  # with something typed ahead no silence is long enough
+        stage.press("a")
+        stage.wait_for(f"> {words}a")
+        stage.press("backspace")
+        wait_question(stage)
+        stage.press("n")
+        stage.wait_for("outcome: r1")
+        stage.wait_for(lambda stage: at_prompt(stage, words))
+        stage.press("ctrl-c")
+        leave(stage)
+    assert answers(record) == [{"outcome": "selected", "optionId": "r1"}]
+    assert len(prompts(record)) == 1
+
+
+def test_a_silence_lets_one_key_answer(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    with client(f"--record={record}", "--start", "go", agent=demo("permission")) as stage:
+        stage.wait_for("press Tab to answer")
+        assert stage.cursor_is_hidden
+        stage.wait_for("waiting for you")
+        stage.press("y")
+        stage.wait_for("outcome: a1")
+        leave(stage)
+    assert answers(record) == [{"outcome": "selected", "optionId": "a1"}]
+
+
+def test_a_word_instead_of_a_key_sends_nothing(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    with client(f"--record={record}", "--start", "go", agent=demo("permission")) as stage:
+        stage.wait_for("waiting for you")
+        for key in ("y", "e", "s", "enter"):
+            stage.press(key)
+            pause(stage, 1 / 11)
+        stage.wait_for("outcome: a1")
+        stage.wait_for(lambda stage: at_prompt(stage, "es"))
+        stage.press("enter", "enter")
+        stage.wait_quiet(1.1)
+        assert len(prompts(record)) == 1
+        stage.press("backspace", "backspace")
+        stage.wait_for(at_prompt)
+        stage.wait_quiet(1.1)
+        say(stage, "/echo on", "echo: on")  # Enter works again
+        leave(stage)
+    assert answers(record) == [{"outcome": "selected", "optionId": "a1"}]
+
+
+def pause(stage: AnyStage, seconds: float) -> None:
+    """Let time pass, as it does between two keys."""
+    until = time.monotonic() + seconds
+    stage.wait_for(lambda stage: time.monotonic() >= until)
 
 
 RULES: dict[str, tuple[list[str], str, str]] = {
@@ -255,8 +320,7 @@ def test_what_a_rule_decides_is_not_asked_and_the_rule_is_told(
 def test_a_rule_that_asks_goes_before_one_that_allows() -> None:
     options = ("--allow", "execute", "--ask", "execute", "--start", "go")
     with client(*options, agent=demo("permission")) as stage:
-        stage.wait_for("waiting for you")
-        stage.wait_quiet(0.5)
+        wait_question(stage)
         stage.press("esc")
         stage.wait_for("rejected by a person")
         leave(stage)
@@ -277,9 +341,10 @@ def test_what_is_asked_at_the_prompt_is_answered_and_what_was_typed_stays(tmp_pa
     record = tmp_path / "record"
     agent = raw_agent(ASKS_LATER)
     with client(f"--record={record}", "--start", "hello", agent=agent) as stage:
-        stage.wait_for("waiting for you")
+        stage.wait_for("press Tab to answer")
         stage.type("next")
-        stage.wait_quiet(0.5)
+        stage.wait_for("> next")
+        wait_question(stage)
         stage.press("y")
         stage.wait_for("> next")
         stage.wait_gone("waiting for you")
@@ -294,10 +359,12 @@ def test_what_is_asked_at_the_prompt_is_answered_and_what_was_typed_stays(tmp_pa
 def test_a_turn_is_cancelled_while_it_asks_and_another_one_works(tmp_path: Path) -> None:
     record = tmp_path / "record"
     with client(f"--record={record}", "--start", "fix it", agent=demo(speed=20)) as stage:
-        stage.wait_for("waiting for you")
-        stage.type("/echo for it")  # none of these letters is an answer
-        stage.press("ctrl-c")
+        stage.wait_for("press Tab to answer")
+        stage.type("/echo for it")
         stage.wait_for("> /echo for it")
+        stage.press("ctrl-c")
+        stage.wait_for("The turn ended: cancelled")
+        stage.wait_for(lambda stage: at_prompt(stage, "/echo for it"))
         stage.press("enter")
         stage.wait_for("echo: for it")
         leave(stage)

@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import Collection
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prompt_toolkit.input import create_pipe_input
 
 from tests.simulated import simulate
-from twofold.term.input.keys import Typed
+from twofold.term.input.keys import Typed, typed_rows
+from twofold.term.lines import cells, plain
 
 UP, ESCAPE, ENTER, BACKSPACE = "\x1b[A", "\x1b", "\r", "\x7f"
 
@@ -113,3 +116,64 @@ def test_an_escape_at_the_very_end_is_heard() -> None:
             assert heard == ["escape"]
 
     simulate(main())
+
+
+def test_keys_that_come_in_one_piece_do_not_come_alone() -> None:
+    heard: list[tuple[str, bool]] = []
+
+    async def main() -> None:
+        with create_pipe_input() as source:
+
+            def on_key(name: str) -> bool:
+                heard.append((name, keys.alone))
+                return False
+
+            keys = Typed(source, on_key)
+            with keys.listening():
+                for piece in ("y", "y\r", UP):
+                    source.send_text(piece)
+                    await asyncio.sleep(0.05)
+
+    simulate(main())
+    assert heard == [("y", True), ("y", False), ("c-m", False), ("up", True)]
+
+
+# ---- what is to be seen of it ----------------------------------------------------------------
+
+
+def test_what_is_typed_ahead_is_known_at_every_moment() -> None:
+    seen: list[str] = []
+
+    async def main() -> None:
+        with create_pipe_input() as source:
+            keys = Typed(source, lambda name: False)
+            keys.changed = lambda: seen.append(keys.text)
+            with keys.listening():
+                for piece in ("a", "b", BACKSPACE, ENTER, "c", BACKSPACE, BACKSPACE, BACKSPACE):
+                    source.send_text(piece)
+                    await asyncio.sleep(0.05)
+
+    simulate(main())
+    assert seen == ["a", "ab", "a", "a", "a\nc", "a", "a", ""]
+
+
+ROWS: dict[str, tuple[str, list[str]]] = {
+    "nothing": ("", []),
+    "a word": ("word", ["> word"]),
+    "of a long line the end": ("word " * 10, ["> …d word word word "]),
+    "lines": ("one\ntwo", ["> one", "  two"]),
+    "of many lines the last": ("one\ntwo\nthree\nfour", ["  two", "  three", "  four"]),
+    "nothing that acts": ("a\x1b[2Jb\tc", ["> ab c"]),
+}
+
+
+@pytest.mark.parametrize(("text", "rows"), ROWS.values(), ids=list(ROWS))
+def test_what_is_typed_ahead_is_shown(text: str, rows: list[str]) -> None:
+    assert [plain(row) for row in typed_rows(text, 20)] == rows
+
+
+@given(st.text(max_size=200), st.integers(1, 30))
+def test_rows_of_what_is_typed_ahead_are_never_wider_than_the_screen(text: str, width: int) -> None:
+    rows = typed_rows(text, width)
+    assert len(rows) <= 3
+    assert all(cells(row) <= width for row in rows)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client_stage import say, wait_prompt, wait_question
+from tests.client_stage import say, wait_prompt, wait_question, wait_sending
 from tests.terminal_stage import Stage
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,6 +35,7 @@ def test_on_a_terminal_it_ends_in_a_live_prompt() -> None:
         stage.press("y")
         stage.wait_for("Fixed: Oslo is just below freezing")
         wait_prompt(stage)
+        wait_sending(stage)
         say(stage, "/interleaved")
         stage.wait_for("The second message comes between.")
         stage.press("ctrl-d")

@@ -19,7 +19,14 @@ from prompt_toolkit.output import DummyOutput
 from tests.test_orders import EVIL, MODES, SET, WEB
 from twofold.session import Session
 from twofold.term.input.history import keep_entry, read_entries
-from twofold.term.input.prompt import HOW_TO_LEAVE, InlineOutput, Prompt, in_encoding, status_line
+from twofold.term.input.prompt import (
+    HOW_TO_LEAVE,
+    NOT_SENT,
+    InlineOutput,
+    Prompt,
+    in_encoding,
+    status_line,
+)
 from twofold.wire import v2
 from twofold.wire.shared import SessionInfoUpdate, UsageUpdate
 
@@ -83,6 +90,15 @@ def test_keys_do_what_they_say(
         return
     keys.send_bytes(typed.encode("utf-8", "surrogateescape"))
     assert asyncio.run(prompt.ask()) == sent
+
+
+def test_an_enter_that_belongs_to_something_else_sends_nothing(
+    prompt: Prompt, keys: PipeInput
+) -> None:
+    heard: list[bool] = []
+    prompt.heard = lambda: heard.append(True)
+    prompt.holds = lambda: len(heard) < 7
+    assert answer(prompt, keys, f"es{ENTER}{ENTER}x{ENTER}") == "esx"
 
 
 def test_what_was_typed_before_stands_in_the_input(prompt: Prompt, keys: PipeInput) -> None:
@@ -401,6 +417,19 @@ def test_the_first_interrupt_says_how_to_leave_until_something_is_typed() -> Non
         screen.press("x")
         await seen(screen, "Mode")
         screen.press(BACKSPACE)
+
+    assert played(play)[1] == "end"
+
+
+def test_who_is_not_heard_reads_why() -> None:
+    async def play(prompt: Prompt, screen: Screen) -> None:
+        await seen(screen, "Mode")
+        prompt.holds = lambda: True
+        screen.press("es" + ENTER)
+        await seen(screen, NOT_SENT[:30])
+        screen.press(BACKSPACE * 2)
+        await seen(screen, "Mode")
+        prompt.holds = lambda: False
 
     assert played(play)[1] == "end"
 

@@ -209,6 +209,7 @@ class _Client:
 
     async def _talk(self, client: Client, session: ClientSession) -> None:
         self._tell(_greeting(client, self._wanted))
+        self._display.leave()  # a prompt shows the cursor when it is made
         prompt = Prompt(
             lambda: session.state,
             self._wanted.cwd.absolute(),

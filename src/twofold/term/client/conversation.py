@@ -62,10 +62,15 @@ class Conversation:
         self._cwd = cwd
         self._complaints = complaints
         self._keys = Typed(keys, self._pressed)
+        self._prefill = ""
         self._asking: asyncio.Future[str | None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._leaving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         questions.changed = self._asked
+        questions.ahead = lambda: bool(self._typed)
+        drawing.typed = lambda: self._typed
+        self._keys.changed = self._redraw
+        prompt.heard, prompt.holds = questions.heard, lambda: questions.in_burst
 
     # ---- prompts
 
@@ -88,16 +93,22 @@ class Conversation:
     async def _ask(self, prefill: str) -> str | None:
         """What the person says next; whatever the agent asks meanwhile is answered first."""
         self._drawing.hand_over()
-        prefill += self._keys.ahead()
+        self._prefill = prefill + self._keys.ahead()
         while True:
             if self._questions.current is not None:  # it was asked as the turn ended
                 await self._attend()
-                prefill += self._keys.ahead()
+                self._prefill += self._keys.ahead()
+            prefill, self._prefill = self._prefill, ""
             self._asking = asyncio.ensure_future(self._prompt.ask(prefill))
             await self._unless_leaving(self._asking)
             if not self._asking.cancelled():
                 return self._asking.result()
-            prefill = self._prompt.typed
+            self._prefill = self._prompt.typed
+
+    @property
+    def _typed(self) -> str:
+        """What will stand in the next prompt."""
+        return self._prefill + self._keys.text
 
     async def _said(self, text: str, pasted: Sequence[str] = (), *, typed: bool = True) -> bool:
         """Do what the person said; False to leave."""
@@ -183,6 +194,8 @@ class Conversation:
             self._leaving.set_result(None)
 
     def _pressed(self, key: str) -> bool:
+        if key in ("c-c", "c-o"):
+            self._questions.heard()
         if key == "c-c" and self._stopping is None:
             self._stopping = asyncio.create_task(self._stop())
         elif key == "c-c":
@@ -192,7 +205,7 @@ class Conversation:
             self._drawing.board.redraw()
             self._drawing.soon()
         else:
-            return self._questions.press(key)
+            return self._questions.press(key, alone=self._keys.alone)
         return True
 
     async def _stop(self) -> None:
@@ -205,6 +218,10 @@ class Conversation:
             self._drawing.board.cancelled()
             self._drawing.soon()
         await cancelled
+
+    def _redraw(self) -> None:
+        if self._drawing.working:
+            self._drawing.soon()
 
     def _asked(self) -> None:
         if self._drawing.working:

@@ -5,7 +5,7 @@ What the board shows comes from the session; what went wrong and what was decide
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from twofold.errors import TwofoldError
@@ -15,6 +15,7 @@ from twofold.runtime.errors import Problem
 from twofold.session import ToolCall
 from twofold.session.changes import Change
 from twofold.term.content.images import MOST_ROWS, Pictures
+from twofold.term.input.keys import typed_rows
 from twofold.term.input.prompt import Prompt
 from twofold.term.input.questions import Questions
 from twofold.term.lines import Drawn, Line, Row, all_rows, cut, line
@@ -51,6 +52,8 @@ class Drawing:
         """The display is ours; otherwise it is the prompt's."""
         self.cancelling = False
         """The person has cancelled what goes on."""
+        self.typed: Callable[[], str] = lambda: ""
+        """What is typed ahead."""
         self._session = session
         self._display = display
         self._prompt = prompt
@@ -189,7 +192,8 @@ class Drawing:
         self._drawn = asyncio.get_running_loop().time()
         width, height = self._display.width, self._display.height
         self._show_question(width, height)
-        pinned = [*self._questions.rows(width), (), self._status(width)]
+        question = self._questions.rows(width)
+        pinned = [*question, (), *typed_rows(self.typed(), width), self._status(width)]
         frame = self.board.frame(width, height, pinned)
         if self.board.pictures:
             self.print(frame.settled)
@@ -200,7 +204,7 @@ class Drawing:
     def _show_question(self, width: int, height: int) -> None:
         """Whoever is asked sees all of it: what does not fit goes to the scrollback first."""
         asked = self._questions.current
-        if asked is None or asked.seen is not None:
+        if asked is None or asked.seen:
             return
         self._session.flush_changes()  # what it is about is on the board
         room = height - len(asked.rows(width)) - 2
@@ -217,7 +221,8 @@ class Drawing:
         if self.cancelling:
             head = (("⊘ cancelling", "red"), (" · Ctrl-C again gives up and leaves", "dim"))
         elif self._questions.current is not None:
-            head = (("? waiting for you", "bold magenta"), (" · Ctrl-C cancels the turn", "dim"))
+            words = "waiting for you" if self._questions.is_open() else "press Tab to answer"
+            head = ((f"? {words}", "bold magenta"), (" · Ctrl-C cancels the turn", "dim"))
         else:
             head = (("◐ working", "yellow"), (" · Ctrl-C cancels", "dim"))
         # tokens and cost first: what does not fit is cut off

@@ -33,6 +33,7 @@ from twofold.term.lines import cut, plain
 from twofold.view.outline import footer
 
 HOW_TO_LEAVE: Final = "Ctrl-C once more or Ctrl-D leaves"
+NOT_SENT: Final = "Not sent, for it came right after an answer: Enter sends it now"
 _LONGEST_STATUS: Final = 1000
 _STYLES: Final = {
     True: Style.from_dict({"bottom-toolbar": "noreverse ansibrightblack"}),
@@ -70,9 +71,14 @@ class Prompt:
     ) -> None:
         self.pasted: tuple[str, ...] = ()
         """What of the last answer was pasted and not typed (see `mentions.parts_of`)."""
+        self.heard: Callable[[], None] = lambda: None
+        """Called for every key."""
+        self.holds: Callable[[], bool] = lambda: False
+        """Whether Enter sends nothing, for it still belongs to something else."""
         self._session = session
         self._pastes = Pastes()
         self._leaving = False
+        self._held = False
         self._status: str | None = None
         self._toolkit: PromptSession[str] = PromptSession(
             "> ",
@@ -95,6 +101,7 @@ class Prompt:
         )
         # the signal says when the size changes: who waits for a key wakes up for nothing else
         self._toolkit.app.terminal_size_polling_interval = None
+        self._toolkit.app.key_processor.before_key_press += lambda _: self.heard()
         self._buffer.on_text_changed += self._stay
 
     async def ask(self, prefill: str = "") -> str | None:
@@ -102,7 +109,7 @@ class Prompt:
 
         `prefill` stands in the input at the beginning, for what was typed before it was asked.
         """
-        self._leaving = False
+        self._leaving = self._held = False
         self._status = None
         shown = self._pastes.mark(prefill) if is_long(prefill) else self._pastes.typed(prefill)
         try:
@@ -141,6 +148,8 @@ class Prompt:
         output = self._toolkit.app.output
         if self._leaving:
             status = HOW_TO_LEAVE
+        elif self._held:
+            status = NOT_SENT
         elif self._status is None:
             status = self._status = status_line(self._session())
         else:
@@ -150,7 +159,7 @@ class Prompt:
         return in_encoding(line, output.encoding())
 
     def _stay(self, buffer: Buffer) -> None:
-        self._leaving = False
+        self._leaving = self._held = False
 
     # ---- the keys
 
@@ -162,7 +171,7 @@ class Prompt:
         keys = KeyBindings()
         here = has_focus(DEFAULT_BUFFER)
         behind_mark = Condition(lambda: bool(self._mark()))
-        keys.add("enter", filter=here)(_enter)
+        keys.add("enter", filter=here)(self._enter)
         keys.add("tab", filter=here & Condition(self._has_one_completion))(_complete)
         keys.add("escape", "enter", filter=here)(_new_line)
         keys.add("c-j", filter=here)(_new_line)
@@ -171,6 +180,12 @@ class Prompt:
         keys.add("backspace", filter=here & behind_mark)(self._delete_mark)
         keys.add(Keys.BracketedPaste, filter=here)(self._paste)
         return keys
+
+    def _enter(self, event: KeyPressEvent) -> None:
+        self.heard()  # on a dumb terminal nobody else reports keys
+        self._held = self.holds()
+        if not self._held:
+            _enter(event)
 
     def _has_one_completion(self) -> bool:
         state = self._buffer.complete_state
