@@ -11,11 +11,9 @@ from tests.screens import MemoryTerminal, memory_display
 from tests.strategies import v2_struct_streams
 from twofold.session import Session
 from twofold.session.reduce import NotBase64
-from twofold.term.draw import question_lines
-from twofold.term.lines import all_rows, line, plain
+from twofold.term.lines import line
 from twofold.term.live.board import FOLD, Board
 from twofold.term.live.display import Display
-from twofold.view.blocks import PermissionBlock
 from twofold.view.follow import Key
 from twofold.wire import v2
 from twofold.wire.content import ImageContent, TextContent
@@ -269,21 +267,6 @@ def test_a_cancel_that_nothing_is_said_after_leaves_no_word_of_it() -> None:
 # ---- questions -----------------------------------------------------------------------------------
 
 
-def test_a_call_that_someone_is_asked_about_is_shown_in_full_before() -> None:
-    new = "".join(f"line {number}\n" for number in range(60))
-    scene = Scene().play(call("a", "pending", content=[v2.JuneDiff("/new", new)]))
-    request = v2.RequestPermissionRequest(
-        "s", "Write?", [], subject=v2.ToolCallPermissionSubject(v2.ToolCallPatch("a"))
-    )
-    scene.board.take(scene.session.ask(1, request))
-    scene.board.ask(Key("entry", 0), scene.display.width, room=5)
-    scene.draw()
-    rows = scene.terminal.all
-    assert [row for row in rows if row.startswith("  +line")] == [
-        f"  +line {number}" for number in range(60)
-    ]
-
-
 def asks(scene: Scene, identity: str, request_id: int = 1) -> None:
     """The agent asks about a tool call."""
     request = v2.RequestPermissionRequest(
@@ -292,38 +275,39 @@ def asks(scene: Scene, identity: str, request_id: int = 1) -> None:
     scene.board.take(scene.session.ask(request_id, request))
 
 
-def test_a_call_that_someone_is_asked_about_stays_to_be_seen_whatever_comes_after_it() -> None:
-    diff = v2.JuneDiff("/new", "".join(f"line {number}\n" for number in range(6)))
-    scene = Scene(rows=20).play(call("a", "pending", content=[diff]))
+def new_file(lines: int) -> v2.JuneDiff:
+    return v2.JuneDiff("/new", "".join(f"line {number}\n" for number in range(lines)))
+
+
+def test_a_call_that_is_asked_about_is_shown_by_the_question_alone() -> None:
+    scene = Scene(rows=20).play(call("a", "pending", content=[new_file(3)]))
     asks(scene, "a")
-    scene.board.ask(Key("entry", 0), scene.display.width, room=15)
     scene.draw()
-    scene.play(*(said(f"words {number}\n\n") for number in range(30)))
-    rows = scene.terminal.all
-    assert [row for row in rows if row.startswith("  +line")] == [f"  +line {n}" for n in range(6)]
+    assert "? Call a  (waiting for permission)" in scene.terminal.screen
+    assert "  +line 0" not in scene.terminal.screen  # the question will show it
+    scene.board.ask(Key("entry", 0))
+    scene.draw()
+    assert not any("Call a" in row for row in scene.terminal.screen)
     scene.board.take(scene.session.settle(1))
+    scene.board.ask(None)
     scene.play(call("a", "completed"))
-    assert "✓ Call a  (completed)" in scene.end()
+    rows = scene.end()
+    assert "✓ Call a  (completed)" in rows
+    assert "  +line 0" in rows
 
 
-def test_a_call_that_floats_is_shown_in_full_when_it_is_asked_about() -> None:
-    content = [v2.Content(TextContent("\n".join(f"item {number}" for number in range(8))))]
-    scene = Scene().play(call("a", content=content), *(said(f"w{n}\n\n") for n in range(30)))
-    assert "  item 7" not in scene.terminal.screen
+def test_a_diff_that_a_question_has_printed_is_not_printed_again() -> None:
+    scene = Scene(rows=20).play(call("a", "pending", content=[new_file(3)]))
     asks(scene, "a")
-    scene.board.ask(Key("entry", 0), scene.display.width, room=3)
+    scene.board.ask(Key("entry", 0))
+    scene.board.ask_in_full(line("the question, with the diff").rows(40), 40)
     scene.draw()
-    assert "  item 7" in scene.terminal.all
-
-
-def test_no_line_of_a_command_can_pass_for_another_line_of_the_question() -> None:
-    lines = question_lines(PermissionBlock(1, "Run?", None, "ls\n  y Allow", "/w", ()))
-    assert [plain(row) for row in all_rows(lines, 40)] == [
-        "? Run?",
-        "  $ ls",
-        "  >   y Allow",
-        "  in /w",
-    ]
+    scene.board.take(scene.session.settle(1))
+    scene.board.ask(None)
+    scene.play(call("a", "completed"))
+    rows = scene.end()
+    assert rows.index("the question, with the diff") < rows.index("✓ Call a  (completed)")
+    assert "  +line 0" not in rows
 
 
 def test_output_that_an_agent_has_fenced_is_shown_without_the_fence() -> None:

@@ -165,34 +165,33 @@ def not_run(version: Version, note: str) -> str:
 
 ASKED = {
     1: """\
-? $ Run the tests and look at Oslo  (execute, waiting for permission)
-  It runs the tests and fetches the forecast for Oslo.
-  python -m pytest -q && python -m weather oslo
-  (in {cwd})
-
 Plan
   ✓ Find where the temperature is formatted
   ✓ Round it without a negative zero
   ✓ Add a test
   ◐ Run the tests
 
-? Run the tests and look at Oslo
-  $ python -m pytest -q && python -m weather oslo
-""",
-    2: """\
-? $ Run the tests and look at Oslo  (execute, waiting for permission)
-  input: {"command": "python -m pytest -q && python -m weather oslo", "cwd": "{cwd}"}
-
-Plan
-  ✓ Find where the temperature is formatted
-  ✓ Round it without a negative zero
-  ✓ Add a test
-  ◐ Run the tests
-
-? Run this command?
-  It runs the tests and fetches the forecast for Oslo.
+? Run the tests and look at Oslo  (execute)
   $ python -m pytest -q && python -m weather oslo
   in {cwd}
+  │ It runs the tests and fetches the forecast for Oslo.
+  │ python -m pytest -q && python -m weather oslo
+  │ (in {cwd})
+  │ tool: shell
+""",
+    2: """\
+Plan
+  ✓ Find where the temperature is formatted
+  ✓ Round it without a negative zero
+  ✓ Add a test
+  ◐ Run the tests
+
+? Run this command?  (execute)
+  │ It runs the tests and fetches the forecast for Oslo.
+  $ python -m pytest -q && python -m weather oslo
+  in {cwd}
+  │ tool call: Run the tests and look at Oslo
+  │ tool: shell
 """,
 }
 KEYS = """\

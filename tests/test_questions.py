@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from itertools import groupby
+from typing import Any
 
 import pytest
 
@@ -10,9 +11,12 @@ from tests.simulated import simulate, turns
 from twofold.policy import subject_of
 from twofold.runtime.client.permissions import Question
 from twofold.session import Session
+from twofold.term.content.question import MOST_LINES
 from twofold.term.input.guard import SILENCE
 from twofold.term.input.questions import Asked, Questions, choices
 from twofold.term.lines import plain
+from twofold.view.blocks import QuestionBlock
+from twofold.view.question import question_block
 from twofold.wire import v2
 from twofold.wire.shared import PermissionOption
 
@@ -272,7 +276,8 @@ def test_a_question_that_is_cancelled_goes_away(number: int) -> None:
 
 def seen(question: Question, width: int = 60) -> list[str]:
     async def main() -> list[str]:
-        return [plain(row) for row in Asked(question).rows(width)]
+        asked = Asked(question)
+        return [plain(row) for row in [*asked.told(width), *asked.answers(width)]]
 
     return simulate(main())
 
@@ -282,10 +287,11 @@ def test_a_question_shows_what_would_happen_and_the_keys() -> None:
     assert seen(asks([ONCE, NO], "Build it?", command, "It takes a while.")) == [
         "",
         "? Build it?",
-        "  It takes a while.",
+        "  │ It takes a while.",
         "  $ make all",
         "  > make install",
         "  in /home/me/project",
+        "  $ make all  … 1 more line",
         "  y Run it (allow once)   n Do not run it (reject once)",
         "  Esc reject",
     ]
@@ -300,14 +306,14 @@ def test_a_question_about_a_tool_call_shows_its_command_and_its_paths() -> None:
     )
     rows = seen(asks([NO], "Edit?", v2.ToolCallPermissionSubject(call)))
     assert rows == [
-        *("", "? Edit?", "  $ sed -i s/a/b/ a.py", "  /src/a.py", "  /src/b.py"),
+        *("", "? Edit?  (edit)", "  $ sed -i s/a/b/ a.py", "  │ /src/a.py", "  │ /src/b.py"),
         "  n Do not run it (reject once)   Esc reject",
     ]
 
 
 def test_options_that_no_key_is_left_for_are_counted() -> None:
     options = [PermissionOption(f"{number}", "Maybe", "maybe") for number in range(12)]
-    assert seen(asks(options))[-1] == "  (3 more options have no key)"
+    assert seen(asks(options))[-1] == "  (3 more options without a key)"
 
 
 def test_an_option_that_is_called_like_its_kind_is_not_told_twice() -> None:
@@ -345,17 +351,158 @@ def test_the_keys_are_seen_however_long_the_options_are_called() -> None:
     simulate(main())
 
 
-def test_what_was_printed_is_not_shown_again_only_the_keys_are() -> None:
+# ---- much to see -----------------------------------------------------------------------------
+
+
+def long_command(lines: int) -> Question:
+    text = "\n".join(["rm -rf ~", *["# nothing"] * (lines - 2), "git status"])
+    return asks(title="Look around?", subject=v2.CommandPermissionSubject(text, "/w"))
+
+
+def test_what_does_not_fit_is_printed_once_and_the_keys_stay() -> None:
     async def main() -> None:
         questions = Questions()
-        asking = asyncio.create_task(questions.ask(asks(title="Long?")))
+        asking = asyncio.create_task(questions.ask(long_command(50)))
         await turns()
-        assert questions.current is not None
-        questions.current.printed = True
-        assert "Long?" not in shown(questions)
-        assert "y Run it" in shown(questions)
+        assert questions.printed(60, 80) == []  # it fits
+        printed = [plain(row) for row in questions.printed(60, 20)]
+        assert printed[1:3] == ["? Look around?", "  $ rm -rf ~"]
+        assert printed[-2:] == ["  > git status", "  in /w"]
+        assert len(printed) == 53
+        assert questions.printed(60, 20) == []
+        assert [plain(row) for row in questions.rows(60)][:3] == [
+            "",
+            "? Look around?",
+            "  $ rm -rf ~  … 49 more lines",
+        ]
         await asyncio.sleep(SILENCE)
         questions.press("y")
         assert await asking == ONCE
 
     simulate(main())
+
+
+@pytest.mark.parametrize("how", ["y", "a", "ctrl-o"])
+def test_what_is_folded_is_shown_before_it_is_allowed(how: str) -> None:
+    async def main() -> None:
+        questions = Questions()
+        asking = asyncio.create_task(questions.ask(long_command(300)))
+        await turns()
+        folded = [plain(row) for row in questions.printed(60, 20)]
+        assert "  … 288 more lines, Ctrl-O shows them" in folded
+        assert "  (to allow it shows everything first)" in shown(questions).split("\n")
+        await asyncio.sleep(SILENCE)
+        assert questions.unfold() if how == "ctrl-o" else questions.press(how)
+        await turns()
+        assert not asking.done()
+        assert len(questions.printed(60, 20)) == 303
+        assert "everything first" not in shown(questions)
+        assert not questions.press("y")  # it has to be read first
+        await asyncio.sleep(SILENCE)
+        assert not questions.unfold()  # there is nothing more to see
+        questions.ahead = lambda: False
+        assert questions.press("y")
+        assert await asking == ONCE
+
+    simulate(main())
+
+
+def test_what_is_folded_can_be_rejected_at_once() -> None:
+    async def main() -> None:
+        questions = Questions()
+        asking = asyncio.create_task(questions.ask(long_command(300)))
+        await turns()
+        questions.printed(60, 20)
+        questions.rows(60)
+        await asyncio.sleep(SILENCE)
+        assert questions.press("n")
+        assert await asking == NO
+
+    simulate(main())
+
+
+def test_what_nobody_can_see_is_allowed_once_at_most_and_asked_for_twice() -> None:
+    async def main() -> None:
+        questions = Questions()
+        asking = asyncio.create_task(questions.ask(long_command(MOST_LINES + 100)))
+        await turns()
+        questions.printed(60, 20)
+        questions.rows(60)
+        await asyncio.sleep(SILENCE)
+        assert questions.press("y")
+        printed = [plain(row) for row in questions.printed(60, 20)]
+        assert printed[-1] == "  … too long: 100 lines, 901 characters are not shown"
+        assert "allow always" not in shown(questions)
+        assert "(1 more option without a key)" in shown(questions)
+        await asyncio.sleep(SILENCE)
+        assert not questions.press("a")
+        await asyncio.sleep(SILENCE)
+        assert questions.press("y")
+        assert "y again" in shown(questions)
+        await asyncio.sleep(SILENCE)
+        assert questions.press("y")
+        assert await asking == ONCE
+
+    simulate(main())
+
+
+def test_a_call_that_changes_while_it_is_asked_about_is_asked_about_anew() -> None:
+    async def main() -> None:
+        call = v2.ToolCallPatch("t", raw_input={"command": "ls"})
+        question = asks(subject=v2.ToolCallPermissionSubject(call))
+        session = question.session
+        session.ask(1, question.request)
+        questions = Questions()
+        asking = asyncio.create_task(questions.ask(question))
+        await turns()
+        assert "$ ls" in shown(questions)
+        await asyncio.sleep(SILENCE)
+        questions.take(session.apply(v2.ToolCallUpdate("t", status="in_progress")))
+        assert questions.is_open()  # nothing else would happen
+        questions.take(session.apply(v2.ToolCallUpdate("t", raw_input={"command": "rm -rf ~"})))
+        assert not questions.press("y")
+        assert "$ ls" in shown(questions)
+        assert "$ rm -rf ~" in shown(questions)
+        await asyncio.sleep(SILENCE)
+        questions.ahead = lambda: False
+        assert questions.press("n")
+        assert await asking == NO
+
+    simulate(main())
+
+
+# ---- many of them ----------------------------------------------------------------------------
+
+
+def test_a_question_costs_the_same_however_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def counted(request: v2.RequestPermissionRequest, **rest: Any) -> QuestionBlock:
+        made.append(request.title)
+        return question_block(request, **rest)
+
+    monkeypatch.setattr("twofold.term.input.questions.question_block", counted)
+
+    async def main() -> None:
+        questions = Questions()
+        changes: list[None] = []
+        questions.changed = lambda: changes.append(None)
+        asking = [asyncio.create_task(questions.ask(asks(title=f"{n}"))) for n in range(4000)]
+        await turns()
+        assert "(3,999 more questions wait)" in shown(questions)
+        assert made == ["0"]  # of the others nothing is drawn
+        for each in reversed(asking):
+            each.cancel()
+        await turns()
+        assert questions.current is None
+        assert made == ["0"]
+        assert len(changes) == 8000
+
+    simulate(main())
+
+
+def test_options_without_end_are_counted_and_not_drawn() -> None:
+    options = [PermissionOption(f"{number}", "Maybe", "maybe") for number in range(100_000)]
+    rows = seen(asks(options))
+    assert rows[-1] == "  (99,991 more options without a key)"
+    assert len(rows) < 20

@@ -179,22 +179,19 @@ def _unnamed(block: ToolCallBlock) -> Iterator[Location]:
 
 
 def permission_lines(block: PermissionBlock, margin: str = "") -> Iterator[Drawn]:
-    """A question: what would happen, and what can be answered."""
-    yield from question_lines(block, margin)
-    for option in block.options:
-        kind = option.kind.replace("_", " ")
-        parts: Parts = ((option.name, ""), (f"  ({kind})", "dim"))
-        yield Line(parts, ((margin + INDENT, ""),), head=(("• ", ""),))
-
-
-def question_lines(block: PermissionBlock, margin: str = "") -> Iterator[Drawn]:
-    """What is asked, without the answers."""
+    """A question that waits: what it is about, and what can be answered."""
     yield line(f"? {block.title}", "bold magenta", margin)
     inner = margin + INDENT
     if block.description:
         yield line(block.description, "", inner)
     if block.command is not None:
         yield from _command(block.command, block.cwd, inner)
+    for option in block.options:
+        kind = option.kind.replace("_", " ")
+        parts: Parts = ((option.name, ""), (f"  ({kind})", "dim"))
+        yield Line(parts, ((inner, ""),), head=(("• ", ""),))
+    if block.more_options:
+        yield line(f"… {counted(block.more_options, 'more option')}", "dim italic", inner)
 
 
 # ---- beside the entries ----------------------------------------------------------------------

@@ -91,6 +91,8 @@ class PermissionBlock:
     """What is to be run, of any number of lines, if it is about a command."""
     cwd: str | None
     options: tuple[PermissionOption, ...]
+    more_options: int = 0
+    """How many more there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,98 @@ class Location:
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}" if self.line else self.path
+
+
+# ---- questions -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPart:
+    """A command or a script that would run, of any number of lines."""
+
+    text: str
+    cwd: str | None = None
+    name: str = ""
+    """What the agent calls it, if not a command: `script`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathsPart:
+    """Files that the tool would work in."""
+
+    locations: tuple[Location, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Words of the agent, of any number of lines."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of an object, or the name of one that has others below it, `depth` levels deep."""
+
+    depth: int
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesPart:
+    """An object of the agent, value by value; `more` of them are left out."""
+
+    name: str
+    values: tuple[Value, ...]
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NotePart:
+    """What the client says of the parts that follow, or of there being none."""
+
+    text: str
+
+
+QuestionPart: TypeAlias = CommandPart | PathsPart | TextPart | DiffItem | ValuesPart | NotePart
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionBlock:
+    """Everything there is to see before one allows something, each thing once."""
+
+    title: str
+    kind: str
+    parts: tuple[QuestionPart, ...]
+
+    @property
+    def commands(self) -> list[CommandPart]:
+        """What would run."""
+        return [part for part in self.parts if isinstance(part, CommandPart)]
+
+    @property
+    def text(self) -> str:
+        """All of its words."""
+        words = [word for part in self.parts for word in _words(part)]
+        return "\n".join([self.title, self.kind, *words])
+
+
+def _words(part: QuestionPart) -> list[str]:
+    match part:
+        case CommandPart():
+            return [part.name, part.text, part.cwd or ""]
+        case PathsPart():
+            return [str(location) for location in part.locations]
+        case DiffItem():
+            return [line.text for line in part.lines]
+        case ValuesPart():
+            return [part.name, *(word for each in part.values for word in (each.name, each.text))]
+        case _:
+            return [part.text]
+
+
+# ---- tool calls and what else there is -------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,8 @@ _PROSE = frozenset({"think", "switch_mode"})
 
 # The raw input and output of a tool are shown when there is nothing else, and not without end.
 LONGEST_RAW = 2000
+MOST_OPTIONS = 20
+"""How many options of a question are shown: nobody reads more."""
 
 
 Remarks: TypeAlias = Sequence[tuple[int, Block]]
@@ -291,8 +293,9 @@ def permission_block(permission: Permission) -> PermissionBlock:
         cwd=cwd,
         options=tuple(
             PermissionOption(one_line(option.name), one_line(option.kind))
-            for option in request.options
+            for option in request.options[:MOST_OPTIONS]
         ),
+        more_options=max(0, len(request.options) - MOST_OPTIONS),
     )
 
 

@@ -200,6 +200,8 @@ class Conversation:
             self._stopping = asyncio.create_task(self._stop())
         elif key == "c-c":
             self.leave()
+        elif key == "c-o" and self._questions.unfold():
+            pass
         elif key == "c-o":
             self._drawing.board.unfolded = not self._drawing.board.unfolded
             self._drawing.board.redraw()

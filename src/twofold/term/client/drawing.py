@@ -136,8 +136,10 @@ class Drawing:
     # ---- what comes
 
     def _changed(self, changes: Iterable[Change]) -> None:
+        changes = list(changes)
         self._note_decisions()
         self.board.take(changes)
+        self._questions.take(changes)
         if not self.working:
             self._prompt.refresh()
         self.soon()
@@ -191,9 +193,9 @@ class Drawing:
         self._drawing = None
         self._drawn = asyncio.get_running_loop().time()
         width, height = self._display.width, self._display.height
-        self._show_question(width, height)
-        question = self._questions.rows(width)
-        pinned = [*question, (), *typed_rows(self.typed(), width), self._status(width)]
+        typed = typed_rows(self.typed(), width)
+        self._show_question(width, height - len(typed) - 2)
+        pinned = [*self._questions.rows(width), (), *typed, self._status(width)]
         frame = self.board.frame(width, height, pinned)
         if self.board.pictures:
             self.print(frame.settled)
@@ -201,20 +203,16 @@ class Drawing:
         else:
             self._display.show(frame.settled, frame.live)
 
-    def _show_question(self, width: int, height: int) -> None:
+    def _show_question(self, width: int, room: int) -> None:
         """Whoever is asked sees all of it: what does not fit goes to the scrollback first."""
         asked = self._questions.current
-        if asked is None or asked.seen:
-            return
-        self._session.flush_changes()  # what it is about is on the board
-        room = height - len(asked.rows(width)) - 2
-        call = self._session.state.tool_calls.get(asked.tool_call_id or "")
-        if call is not None:
-            self.board.ask(Key("entry", call.index), width, room)
-        if room < 0:
-            asked.printed = True
-            full = asked.rows(width) if self._display.dumb else asked.told(width)
-            self.board.ask_in_full(full, width)
+        if asked is not None and not asked.seen:
+            self._session.flush_changes()  # what it is about is on the board
+        call = self._session.state.tool_calls.get(asked.tool_call_id or "") if asked else None
+        self.board.ask(Key("entry", call.index) if call is not None else None)
+        printed = self._questions.printed(width, room, dumb=self._display.dumb)
+        if printed:
+            self.board.ask_in_full(printed, width)
 
     def _status(self, width: int) -> Row:
         state = footer(self._session.state)

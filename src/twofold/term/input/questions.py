@@ -8,20 +8,33 @@ many questions wait, only the first is drawn.
 import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from twofold.runtime.client.permissions import Question
 from twofold.session import Permission
-from twofold.term.draw import INDENT, path_style, question_lines
+from twofold.session.changes import (
+    Change,
+    ContentAppended,
+    EntryAdded,
+    EntryChanged,
+    TerminalChanged,
+)
+from twofold.term.content.question import Page, in_short
+from twofold.term.draw import INDENT, counted
 from twofold.term.input.guard import SILENCE, Guard
 from twofold.term.input.keys import ESCAPE
 from twofold.term.input.orders import said
-from twofold.term.lines import Drawn, Line, Parts, Row, all_rows, cells, line
-from twofold.text import one_line, sanitize
-from twofold.view.blocks import PermissionBlock
+from twofold.term.lines import Line, Parts, Row, all_rows, cells, line
+from twofold.view.blocks import QuestionBlock
+from twofold.view.question import question_block
 from twofold.wire import v2
 from twofold.wire.shared import PermissionOption
 
+MOST_AT_ONCE: Final = 200
+"""How many rows of a question are printed before anyone wanted to see all of it."""
+_REJECTS: Final = frozenset({"reject_once", "reject_always"})
+_HOW: Final = "A key answers after a second without any key, or after Tab."
 _KEYS: Final = {"allow_once": "y", "allow_always": "a", "reject_once": "n", "reject_always": "d"}
 _STYLES: Final = {
     "allow_once": "green",
@@ -56,50 +69,120 @@ class Asked:
 
     def __init__(self, question: Question) -> None:
         self.question = question
-        self.choices = choices(question.options)
         self.answer: asyncio.Future[PermissionOption | None] = (
             asyncio.get_running_loop().create_future()
         )
         self.seen = False
-        """It is on the screen."""
+        """It is on the screen, as it is now."""
         self.printed = False
         """What would happen is in the scrollback, for it does not fit on the screen."""
+        self.folded = False
+        """Not all that can be shown is shown."""
+        self._unfolded = False
 
     @property
     def tool_call_id(self) -> str | None:
         """The tool call that it is about."""
         return Permission("", self.question.request).tool_call_id
 
+    # ---- what would happen
+
+    @cached_property
+    def block(self) -> QuestionBlock:
+        """What would happen."""
+        question, session = self.question, self.question.session
+        return question_block(
+            question.request,
+            call=session.tool_calls.get(self.tool_call_id or ""),
+            before=question.before,
+            content=question.content,
+            terminals=session.terminals,
+            command=question.subject.command,
+            paths=question.subject.paths,
+        )
+
+    @cached_property
+    def _page(self) -> Page:
+        return Page(self.block)
+
+    def is_changed_by(self, changes: Iterable[Change]) -> bool:
+        """Whether there is something else to see of what it is about."""
+        call = self.question.session.tool_calls.get(self.tool_call_id or "")
+        if call is None or "block" not in self.__dict__:
+            return False
+        entry = {EntryAdded(call.index), EntryChanged(call.index), ContentAppended(call.index)}
+        shown = {each.terminal_id for each in call.content if isinstance(each, v2.Terminal)}
+        terminals = {TerminalChanged(terminal_id) for terminal_id in shown}
+        return any(change in entry or change in terminals for change in changes)
+
+    def refresh(self) -> bool:
+        """Look again at what it is about; whether there is something else to see."""
+        before = self.__dict__.pop("block", None)
+        if self.block == before:
+            return False
+        self.__dict__.pop("_page", None)
+        self.seen = self.printed = self.folded = False
+        return True
+
+    def unfold(self) -> None:
+        """Have all of it printed."""
+        self.seen = self.printed = self.folded = False
+        self._unfolded = True
+
+    def told(self, width: int) -> list[Row]:
+        """What would happen, all that can be shown of it."""
+        return [(), *all_rows(self._page.lines, width)]
+
+    def to_print(self, width: int) -> list[Row]:
+        """What goes to the scrollback: all of it, unless that is very much and nobody wanted it."""
+        rows = self.told(width)
+        if len(rows) > MOST_AT_ONCE and not self._unfolded:
+            page = Page(self.block, fold=True)
+            self.folded = page.hidden > 0
+            rows = [(), *all_rows(page.lines, width)]
+        return rows
+
+    # ---- answers
+
+    @property
+    def choices(self) -> list[Choice]:
+        """What can be answered: nothing is allowed for always that cannot be seen."""
+        if not self._page.missing:
+            return self._choices
+        return [each for each in self._choices if each.option.kind != "allow_always"]
+
+    @cached_property
+    def _choices(self) -> list[Choice]:
+        return choices(self.question.options)
+
     def choice(self, key: str) -> Choice | None:
         """What a key stands for."""
         return next((choice for choice in self.choices if choice.key == key), None)
 
-    def rows(self, width: int, others: int = 0) -> list[Row]:
-        """What would happen, and the keys."""
-        return [*self.told(width), *self.answers(width, others)]
+    def is_asked_twice(self, choice: Choice) -> bool:
+        """Whether an answer counts only when it is given again."""
+        kind = choice.option.kind
+        return kind.endswith("_always") or (self._page.missing > 0 and kind not in _REJECTS)
 
-    def told(self, width: int) -> list[Row]:
-        """What would happen."""
-        return [(), *all_rows([*question_lines(_block(self.question)), *self._paths()], width)]
+    def wants_unfolding(self, choice: Choice) -> bool:
+        """Whether all of it has to be shown first."""
+        return self.folded and choice.option.kind not in _REJECTS
 
     def answers(
         self, width: int, others: int = 0, *, opened: bool = True, again: str | None = None
     ) -> list[Row]:
         """The keys; pale as long as none of them counts, only one if it has to come again."""
+        made = in_short(self.block, width, printed=self.printed)
         packed = _packed(self._confirmation(again) if again else self._answers(opened), width)
         lines = [Line(parts, ((INDENT, ""),)) for parts in packed]
+        if self.folded:
+            lines.append(line("(to allow it shows everything first)", "yellow", INDENT))
         if left := len(self.question.options) - len(self.choices):
-            lines.append(line(f"({left} more options have no key)", "dim", INDENT))
+            lines.append(line(f"({counted(left, 'more option')} without a key)", "dim", INDENT))
         if others:
             what = "question waits" if others == 1 else "questions wait"
-            lines.append(line(f"({others} more {what})", "dim", INDENT))
-        return all_rows(lines, width)
-
-    def _paths(self) -> list[Drawn]:
-        return [
-            Line(((one_line(path), path_style(one_line(path))),), ((INDENT, ""),), prose=False)
-            for path in self.question.subject.paths[:20]
-        ]
+            lines.append(line(f"({others:,} more {what})", "dim", INDENT))
+        return [*made, *all_rows(lines, width)]
 
     def _answers(self, opened: bool) -> Iterator[Parts]:
         for choice in self.choices:
@@ -133,17 +216,6 @@ def _packed(answers: Iterable[Parts], width: int) -> Iterator[Parts]:
             longer = parts
         made = longer
     yield made
-
-
-def _block(question: Question) -> PermissionBlock:
-    """The question as a view shows it; the command of a tool's input is shown as one."""
-    request = question.request
-    command, cwd = question.subject.command, None
-    if isinstance(request.subject, v2.CommandPermissionSubject):
-        command, cwd = request.subject.command, one_line(request.subject.cwd)
-    description = sanitize(request.description) if request.description else None
-    shown = sanitize(command) if command else None
-    return PermissionBlock(0, one_line(request.title), description, shown, cwd, ())
 
 
 class Questions:
@@ -185,6 +257,36 @@ class Questions:
             del self._waiting[number]
             self.changed()
 
+    def take(self, changes: Iterable[Change]) -> None:
+        """The session changed: what is asked may be about something else now."""
+        asked = self.current
+        if asked is not None and asked.is_changed_by(changes) and asked.refresh():
+            self._guard.clear()
+            self.changed()
+
+    def unfold(self) -> bool:
+        """Have all of the question printed; False if there is nothing more to see."""
+        asked = self.current
+        if asked is None or not asked.folded:
+            return False
+        asked.unfold()
+        self._guard.clear()
+        self.changed()
+        return True
+
+    def printed(self, width: int, room: int, *, dumb: bool = False) -> list[Row]:
+        """What has to go to the scrollback now, for it does not fit on the screen: once."""
+        asked = self.current
+        if asked is None or asked.printed:
+            return []
+        if not dumb and len(asked.told(width)) + len(self._keys(asked, width)) <= room:
+            return []
+        made = asked.to_print(width)
+        if dumb:  # nothing on it is ever live
+            made += [*asked.answers(width), *line(_HOW, "dim", INDENT).rows(width)]
+        asked.printed, asked.seen = True, False
+        return made
+
     def rows(self, width: int) -> list[Row]:
         """The question, from now on to be read; only its keys if the rest was printed."""
         asked = self.current
@@ -194,10 +296,12 @@ class Questions:
             asked.seen = True
             self._guard.show(_now())
             self._watch()
-        keys = asked.answers(
-            width, len(self._waiting) - 1, opened=self.is_open(), again=self._guard.again
-        )
+        keys = self._keys(asked, width)
         return keys if asked.printed else [*asked.told(width), *keys]
+
+    def _keys(self, asked: Asked, width: int) -> list[Row]:
+        others = len(self._waiting) - 1
+        return asked.answers(width, others, opened=self.is_open(), again=self._guard.again)
 
     # ---- keys
 
@@ -218,15 +322,18 @@ class Questions:
             self._guard.heard(_now())
             return False
         chosen = asked.choice(key)
+        unfolds = chosen is not None and asked.wants_unfolding(chosen)
         verdict = self._guard.press(
             key,
             _now(),
             answers=chosen is not None or key == ESCAPE,
-            twice=chosen is not None and chosen.option.kind.endswith("_always"),
+            twice=chosen is not None and not unfolds and asked.is_asked_twice(chosen),
             alone=alone,
             ahead=self.ahead(),
         )
-        if verdict == "answer":
+        if verdict == "answer" and unfolds:
+            self.unfold()
+        elif verdict == "answer":
             asked.answer.set_result(chosen.option if chosen is not None else None)
         self._watch()
         self.changed()

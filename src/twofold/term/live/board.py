@@ -63,6 +63,7 @@ class Board:
         self._plans: set[Key] = set()
         self._this_turn: dict[Key, None] = {}
         self._cancelled = False
+        self._asked: Key | None = None
         self.pictures: list[ImageContent] = []
         """Pictures that went to the scrollback as words, in order; whoever can draws them."""
 
@@ -131,6 +132,7 @@ class Board:
             self._look,
             printed=printed,
             notes=self._notes,
+            asked=lambda: self._asked,
         )
 
     def _message_card(self, key: Key, message: Message, gone: "_Gone | None") -> Card | None:
@@ -163,32 +165,24 @@ class Board:
         live = [*self._live_rows(width), *self._floating_rows(width), *self._plan_rows(width)]
         return Frame(self._taken(), [*live, *pinned][-height:])
 
-    def ask(self, key: Key, width: int, room: int) -> None:
-        """A question is about this block: unless it is the last and fits, show it for good."""
-        card = self._by_key.get(key)
-        if card is None:
-            return
-        if card in self._floating:
-            self._floating.remove(card)
-            self._cards.append(card)
-        room -= len(self._floating_rows(width)) + len(self._plan_rows(width))
-        if len(card.rows(width)) + 1 > room or card is not self._cards[-1]:
-            self._clear(width, up_to=card)
-            self._show_for_good(card, width)
-
-    def _show_for_good(self, card: Card, width: int) -> None:
-        """Print a card that is not done: when it changes, it is shown again."""
-        self._print(card, card.rows(width))
-        self._forget(card)
+    def ask(self, key: Key | None) -> None:
+        """A question is about this block, and shows all of it; None: about none."""
+        before, self._asked = self._asked, key
+        for each in {before, key}:
+            if before != key and each is not None and each in self._by_key:
+                self._by_key[each].refresh()
 
     def ask_in_full(self, rows: Sequence[Row], width: int) -> None:
         """A question that does not fit on the screen: it stands there for good, below all else."""
         self._clear(width)
         self._settled += rows
+        card = self._by_key.get(self._asked) if self._asked is not None else None
+        if isinstance(card, BlockCard):
+            card.printed_diffs()
 
-    def _clear(self, width: int, up_to: Card | None = None) -> None:
-        """Have the cards go before this one; what is open floats."""
-        while self._cards and self._cards[0] is not up_to:
+    def _clear(self, width: int) -> None:
+        """Have the cards go; what is open floats."""
+        while self._cards:
             first = self._cards[0]
             if first.done or not isinstance(first, BlockCard):
                 self._go(first, width)
@@ -301,8 +295,6 @@ class Board:
             if alone and not first.done:
                 return 0
             self._go(first, width)
-        elif first.waiting:  # all of it has to be seen
-            self._show_for_good(first, width)
         else:
             self._floating.append(self._cards.pop(0))
         return taken

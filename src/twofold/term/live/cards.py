@@ -70,12 +70,14 @@ class BlockCard(Card):
         *,
         printed: frozenset[int] = frozenset(),
         notes: Callable[[Key], Sequence[str]] = lambda key: (),
+        asked: Callable[[], Key | None] = lambda: None,
     ) -> None:
         super().__init__(key)
         self._read = read
         self._look = look
         self._printed = printed
         self._notes = notes
+        self._asked = asked
         self._ended = False
         self._rows: list[Row] | None = None
         self._drawn_for = 0
@@ -87,11 +89,6 @@ class BlockCard(Card):
         self.block = self._read(self.key)
         self._rows = None
         self.done = self._ended or is_finished(self.block)
-
-    @property
-    def waiting(self) -> bool:
-        """Someone is asked about it."""
-        return isinstance(self.block, ToolCallBlock) and bool(self.block.permissions)
 
     @property
     def pictures(self) -> list[ImageContent]:
@@ -107,6 +104,11 @@ class BlockCard(Card):
             return frozenset()
         return frozenset(id(item) for item in self.block.items if isinstance(item, DiffItem))
 
+    def printed_diffs(self) -> None:
+        """What it shows of diffs stands in the scrollback, as part of a question."""
+        self._printed |= self.diffs
+        self._rows = None
+
     def rows(self, width: int) -> list[Row]:
         """What is not in the scrollback yet."""
         if self._rows is None or width != self._drawn_for:
@@ -119,12 +121,14 @@ class BlockCard(Card):
         if block is None:
             return
         if isinstance(block, ToolCallBlock):
-            # who asks shows all of it, and the question has a place of its own
-            look = Look(None, self._look().output) if block.permissions else self._look()
+            if block.permissions and self._asked() == self.key:
+                return  # the question that stands below shows all of it
             items = tuple(item for item in block.items if id(item) not in self._printed)
             # the notes tell more of the decisions: who made them, and by which rule
             shown = replace(block, items=items, permissions=(), decisions=())
-            yield from block_lines(shown, look)
+            if block.permissions:  # it waits for another question, which will show the rest
+                shown = replace(shown, items=(), locations=())
+            yield from block_lines(shown, self._look())
             for note in self._notes(self.key):
                 yield line(one_line(note), "dim italic", INDENT)
         else:
