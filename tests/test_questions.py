@@ -481,7 +481,7 @@ def test_a_question_costs_the_same_however_many_wait(monkeypatch: pytest.MonkeyP
         made.append(request.title)
         return question_block(request, **rest)
 
-    monkeypatch.setattr("twofold.term.input.questions.question_block", counted)
+    monkeypatch.setattr("twofold.term.content.question.question_block", counted)
 
     async def main() -> None:
         questions = Questions()

@@ -46,8 +46,9 @@ def test_rules_answer_the_agent(agent: Agent, rules: list[str], status: int, sai
     result = called("--prompt", "permission", "--format", "quiet", *rules, *agent[1])
     assert (result.exit_code, result.stdout) == (status, said)
     answer = "allowed by --allow execute" if status == 0 else "rejected: nobody to ask"
-    assert result.stderr.startswith(f"[permission] Run make: {answer} [execute]")
-    assert result.stderr.count("\n") == 1
+    line, details, rest = result.stderr.split("\n")
+    assert line.startswith(f"[permission] Run make: {answer} [execute]")
+    assert (details, rest) == ("  The agent shows only this title.", "")
 
 
 def test_an_error_of_the_agent_is_told(agent: Agent) -> None:

@@ -10,14 +10,18 @@ import re
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, Literal, TextIO, TypeAlias
 
+from twofold.runtime.client.permissions import Question
 from twofold.runtime.client.session import ClientSession
 from twofold.runtime.client.turns import Reply
 from twofold.session import Message, Session, ToolCall, snapshot
+from twofold.term.content.question import Page, block_of
+from twofold.term.lines import all_rows, plain
 from twofold.text.pieces import Pieces
 from twofold.text.safe import harmless_json, one_line, sanitize
-from twofold.view.blocks import DescribedItem, TerminalItem, TextItem
+from twofold.view.blocks import CommandPart, DescribedItem, TerminalItem, TextItem
 from twofold.view.content import described
 from twofold.view.outline import entry_block
 from twofold.wire import codec, v2
@@ -115,6 +119,8 @@ class Printer:
         self._screen = screen
         self._decided = 0
         self._broken_off = False
+        self._asked: dict[int | str, Question] = {}
+        session.permissions.on_ask = self._asked.__setitem__
         session.on_update(self._came)
 
     def _came(self, update: v2.SessionUpdate) -> None:
@@ -134,7 +140,23 @@ class Printer:
         for decided in self._session.decisions[self._decided :]:
             self._decided += 1
             title = decided.subject.title or decided.subject.kind
-            self._screen.tell(f"[permission] {one_line(title)}: {one_line(str(decided))}")
+            told = f"[permission] {one_line(title)}: {one_line(str(decided))}"
+            asked = self._asked.pop(decided.request_id, None)
+            self._screen.tell("\n".join([told, *(_details(asked, told) if asked else ())]))
+
+
+def _details(question: Question, told: str) -> list[str]:
+    """What would happen, as far as the line above does not say so."""
+    block = block_of(question)
+    shown = [
+        part
+        for part in block.parts
+        if not (isinstance(part, CommandPart) and not part.cwd and one_line(part.text) in told)
+    ]
+    if not shown:
+        return []
+    _, *lines = Page(replace(block, parts=tuple(shown))).lines
+    return [plain(row).rstrip() for row in all_rows(lines, None)]
 
 
 class Updates(Printer):

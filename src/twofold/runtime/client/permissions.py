@@ -126,6 +126,8 @@ class Permissions:
         """What was answered for always, in this session."""
         self.decisions: list[Decided] = []
         """Every decision, with the rule that made it."""
+        self.on_ask: Callable[[int | str, Question], None] = lambda request_id, question: None
+        """Called with every request and its id, before anyone decides."""
 
     @property
     def pending(self) -> bool:
@@ -158,6 +160,7 @@ class Permissions:
         before = session.permissions[request_id].before
         subject = self._subject(request, subject, before, content)
         question = Question(session, request, subject, before, content)
+        self.on_ask(request_id, question)
         answer: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
         waiting = self._waiting[request_id] = Waiting(request_id, question, answer)
         if session.cancelling:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias, assert_never
 
+from twofold.runtime.client.permissions import Question
+from twofold.session import Permission
 from twofold.term.content.diff import diff_lines
 from twofold.term.draw import INDENT, counted, path_style
 from twofold.term.lines import NARROWEST, AnyStyle, Drawn, Line, Parts, Row, cells, cut, line
@@ -26,6 +28,7 @@ from twofold.view.blocks import (
     ValuesPart,
 )
 from twofold.view.diff import DiffLine
+from twofold.view.question import question_block
 
 FOLD: Final = 12
 """How many lines of each part are shown where not everything is."""
@@ -44,6 +47,20 @@ _COMMANDS: Final = 3
 
 Making: TypeAlias = Callable[[str], Drawn]
 """How a line of a part is drawn."""
+
+
+def block_of(question: Question) -> QuestionBlock:
+    """Everything there is to see of a question now."""
+    session, permission = question.session, Permission("", question.request)
+    return question_block(
+        question.request,
+        call=session.tool_calls.get(permission.tool_call_id or ""),
+        before=question.before,
+        content=question.content,
+        terminals=session.terminals,
+        command=question.subject.command,
+        paths=question.subject.paths,
+    )
 
 
 class Page:

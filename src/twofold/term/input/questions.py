@@ -20,14 +20,13 @@ from twofold.session.changes import (
     EntryChanged,
     TerminalChanged,
 )
-from twofold.term.content.question import Page, in_short
+from twofold.term.content.question import Page, block_of, in_short
 from twofold.term.draw import INDENT, counted
 from twofold.term.input.guard import SILENCE, Guard
 from twofold.term.input.keys import ESCAPE
 from twofold.term.input.orders import said
 from twofold.term.lines import Line, Parts, Row, all_rows, cells, line
 from twofold.view.blocks import QuestionBlock
-from twofold.view.question import question_block
 from twofold.wire import v2
 from twofold.wire.shared import PermissionOption
 
@@ -90,16 +89,7 @@ class Asked:
     @cached_property
     def block(self) -> QuestionBlock:
         """What would happen."""
-        question, session = self.question, self.question.session
-        return question_block(
-            question.request,
-            call=session.tool_calls.get(self.tool_call_id or ""),
-            before=question.before,
-            content=question.content,
-            terminals=session.terminals,
-            command=question.subject.command,
-            paths=question.subject.paths,
-        )
+        return block_of(self.question)
 
     @cached_property
     def _page(self) -> Page:
