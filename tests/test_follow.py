@@ -1,5 +1,6 @@
 """Views that stay: reading again just what the keys name is as good as reading everything."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -58,6 +59,58 @@ def test_output_of_a_terminal_changes_the_calls_that_show_it() -> None:
     block = follower.block(Key("entry", 1))
     assert isinstance(block, ToolCallBlock)
     assert [item.text for item in block.items if hasattr(item, "text")] == ["hello"]
+
+
+def question(call: str) -> v2.RequestPermissionRequest:
+    subject = v2.ToolCallPermissionSubject(v2.ToolCallPatch(call))
+    return v2.RequestPermissionRequest("s", "May I?", [], subject=subject)
+
+
+class Uncounted(dict[Any, Any]):
+    """A dict that nobody may walk through."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise AssertionError("all of it was looked at")
+
+    values = items = keys = __iter__  # type: ignore[assignment]
+
+
+def test_a_question_costs_the_same_however_many_wait() -> None:
+    session = Session("s")
+    follower = Follower(session)
+    session.permissions = Uncounted()
+    for number in range(100):
+        for key in follower.take(session.ask(number, question(f"t{number}"))):
+            block = follower.block(key)
+            assert isinstance(block, ToolCallBlock)
+            assert len(block.permissions) == 1
+    for number in reversed(range(100)):
+        for key in follower.take(session.settle(number)):
+            block = follower.block(key)
+            assert isinstance(block, ToolCallBlock)
+            assert block.permissions == ()
+
+
+def test_of_many_questions_about_one_call_the_first_are_shown_and_the_others_counted() -> None:
+    session = Session("s")
+    follower = Follower(session)
+    for number in range(1000):
+        (key,) = follower.take(session.ask(number, question("t")))
+    block = follower.block(key)
+    assert isinstance(block, ToolCallBlock)
+    assert [each.request_id for each in block.permissions] == list(range(20))
+    assert block.more_permissions == 980
+
+
+def test_a_call_that_was_asked_about_before_it_was_there_shows_the_question() -> None:
+    session = Session("s")
+    follower = Follower(session)
+    subject = v2.CommandPermissionSubject("make", "/w", "t")
+    follower.take(session.ask(1, v2.RequestPermissionRequest("s", "May I?", [], subject=subject)))
+    (key,) = follower.take(session.apply(v2.ToolCallUpdate("t")))
+    block = follower.block(key)
+    assert isinstance(block, ToolCallBlock)
+    assert [each.request_id for each in block.permissions] == [1]
 
 
 def test_the_lines_of_a_diff_are_found_once_as_long_as_it_is_the_same() -> None:

@@ -463,7 +463,10 @@ def prompt(request):
         "kind": "execute",
         "content": [{"type": "content", "content": {"type": "text", "text": "Lists files"}}],
         "locations": [{"path": f"/src/{number}.py"} for number in range(30)],
-        "rawInput": {"script": "rm -rf ~\\n" + "# nothing\\n" * 200 + "git status", "in": "x" * 3000},
+        "rawInput": {
+            "script": "rm -rf ~\\n" + "# nothing\\n" * 200 + "git status",
+            "in": "x" * 3000,
+        },
     }
     options = [{"optionId": "no", "name": "No", "kind": "reject_once"}]
     params = {"sessionId": "s", "toolCall": call, "options": options}

@@ -149,6 +149,8 @@ def tool_call_lines(block: ToolCallBlock, look: Look) -> Iterator[Drawn]:
     yield from _items(block.items, INDENT, "", look)
     for permission in block.permissions:
         yield from permission_lines(permission, INDENT)
+    if block.more_permissions:
+        yield line(f"… {counted(block.more_permissions, 'more question')}", "dim italic", INDENT)
     for decision in block.decisions:
         yield line(decision, "dim italic", INDENT)
 

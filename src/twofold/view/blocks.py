@@ -209,6 +209,8 @@ class ToolCallBlock:
     locations: tuple[Location, ...]
     items: tuple[Item, ...]
     permissions: tuple[PermissionBlock, ...]
+    more_permissions: int = 0
+    """How many more questions wait that are about it."""
     decisions: tuple[str, ...] = ()
     """How requests for permission were answered, in words."""
 

@@ -68,6 +68,7 @@ class Follower:
     def everything(self) -> list[Key]:
         """The keys of all there is, for a view that begins now."""
         session = self.session
+        self._look.refresh()
         keys = [Key("entry", index) for index in range(len(session.entries))]
         for index in range(len(session.entries)):
             self._note_terminals(index)
@@ -86,7 +87,6 @@ class Follower:
     def block(self, key: Key) -> Block | None:
         """What to show there now; None if there is nothing (any more)."""
         session, identity = self.session, key.identity
-        self._look.refresh()
         match key.kind:
             case "entry":
                 known = isinstance(identity, int) and identity < len(session.entries)
@@ -122,6 +122,7 @@ class Follower:
                 showing = self._showing.get(change.terminal_id, ())
                 yield from (Key("entry", index) for index in sorted(showing))
             case PermissionChanged():
+                self._look.refresh_question(change.request_id)
                 yield self._question(change.request_id)
             case PlanChanged():
                 yield Key("plan", change.plan_id)
@@ -147,6 +148,7 @@ class Follower:
     def _note_terminals(self, index: int) -> None:
         entry = self.session.entries[index]
         if isinstance(entry, ToolCall):
+            self._look.refresh_call(entry)
             for content in entry.content:
                 if isinstance(content, v2.Terminal):
                     self._showing.setdefault(content.terminal_id, set()).add(index)

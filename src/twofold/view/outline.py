@@ -9,6 +9,7 @@ import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, TypeAlias
 
 from twofold.session import (
@@ -86,6 +87,8 @@ _PROSE = frozenset({"think", "switch_mode"})
 
 # The raw input and output of a tool are shown when there is nothing else, and not without end.
 LONGEST_RAW = 2000
+MOST_QUESTIONS = 20
+"""How many questions about one tool call, and how many answers, are shown with it."""
 MOST_OPTIONS = 20
 """How many options of a question are shown: nobody reads more."""
 
@@ -131,19 +134,42 @@ class Look:
         self.refresh()
 
     def refresh(self) -> None:
-        """The session may have changed: look again at what waits for an answer."""
-        self._asked: dict[str, list[Permission]] = {}
-        self._others: list[Permission] = []
-        for permission in self._session.permissions.values():
-            call = permission.tool_call_id
-            if call in self._session.tool_calls:
-                self._asked.setdefault(call or "", []).append(permission)
-            else:
-                self._others.append(permission)
+        """The session may have changed: look again at all that waits for an answer."""
+        self._asked: dict[str, dict[int | str, Permission]] = {}
+        self._others: dict[int | str, Permission] = {}
+        self._places: dict[int | str, str] = {}
+        self._awaited: dict[str, dict[int | str, None]] = {}  # questions about calls to come
+        for request_id in self._session.permissions:
+            self.refresh_question(request_id)
+
+    def refresh_question(self, request_id: int | str) -> None:
+        """A question was asked or settled."""
+        place = self._places.pop(request_id, None)
+        self._others.pop(request_id, None)
+        if place is not None:
+            del self._asked[place][request_id]
+            if not self._asked[place]:
+                del self._asked[place]
+        permission = self._session.permissions.get(request_id)
+        if permission is None:
+            return
+        call = permission.tool_call_id
+        if call is not None and call in self._session.tool_calls:
+            self._asked.setdefault(call, {})[request_id] = permission
+            self._places[request_id] = call
+            return
+        self._others[request_id] = permission
+        if call is not None:
+            self._awaited.setdefault(call, {})[request_id] = None
+
+    def refresh_call(self, call: ToolCall) -> None:
+        """A tool call is new: something may have been asked about it before."""
+        for request_id in self._awaited.pop(call.tool_call_id, ()):
+            self.refresh_question(request_id)
 
     def other_permissions(self) -> list[PermissionBlock]:
         """The questions that are about no tool call we know."""
-        return [permission_block(permission) for permission in self._others]
+        return [permission_block(permission) for permission in self._others.values()]
 
     def entry(self, entry: Entry) -> MessageBlock | ToolCallBlock:
         """What to show of an entry."""
@@ -155,7 +181,8 @@ class Look:
         return self._tool_call(entry)
 
     def _tool_call(self, call: ToolCall) -> ToolCallBlock:
-        permissions = tuple(map(permission_block, self._asked.get(call.tool_call_id, ())))
+        asked = self._asked.get(call.tool_call_id, {})
+        permissions = tuple(map(permission_block, islice(asked.values(), MOST_QUESTIONS)))
         status = "waiting" if permissions else self._session.outcome(call)
         kind = call.kind if call.kind in KIND_ICONS else "other"
         before, now = self._diffs.get(call.tool_call_id, []), Diffs()
@@ -174,7 +201,8 @@ class Look:
             locations=tuple(map(_location, call.locations)),
             items=items or tuple(_raw_items(call)),
             permissions=permissions,
-            decisions=tuple(map(decision_words, call.decisions)),
+            more_permissions=len(asked) - len(permissions),
+            decisions=tuple(map(decision_words, call.decisions[-MOST_QUESTIONS:])),
         )
 
     def _items(self, content: v2.ToolCallContent, before: Diffs, now: Diffs) -> tuple[Item, ...]:

@@ -259,9 +259,8 @@ class Board:
 
     def _land(self) -> None:
         """Calls that are done stop floating."""
-        for card in [card for card in self._floating if card.done]:
-            self._floating.remove(card)
-            self._cards.append(card)
+        self._cards += [card for card in self._floating if card.done]
+        self._floating = [card for card in self._floating if not card.done]
 
     def _floating_rows(self, width: int) -> list[Row]:
         made: list[Row] = []
