@@ -310,6 +310,16 @@ def test_a_diff_that_a_question_has_printed_is_not_printed_again() -> None:
     assert "  +line 0" not in rows
 
 
+def test_what_is_kept_is_not_written_again_and_what_came_meanwhile_is() -> None:
+    scene = Scene(rows=20).play(said("one", "m"), call("a", "completed"), call("b"))
+    scene.draw()
+    scene.play(said("two", "n"), draw=False)
+    scene.board.keep()
+    frame = scene.board.frame(scene.display.width, 19)
+    assert ["".join(text for text, _ in row) for row in frame.settled if row] == ["two"]
+    assert any("Call b" in text for row in frame.live for text, _ in row)  # it is still open
+
+
 def test_output_that_an_agent_has_fenced_is_shown_without_the_fence() -> None:
     text = "```console\nfirst\n" + "more\n" * 30 + "```"
     scene = Scene(rows=40).play(call("a", "completed", content=[v2.Content(TextContent(text))]))

@@ -162,3 +162,55 @@ def test_what_is_live_is_drawn_anew_when_the_size_changes_and_nothing_is_left_ov
                 assert stage.text.count(text) == 1, text
         stage.press("ctrl-c", "ctrl-d")
         assert stage.wait_end() == 0
+
+
+ASKS = """
+def prompt(request):
+    text("Let me do it.")
+    call = {
+        "toolCallId": "t",
+        "title": "Clean up",
+        "rawInput": {"command": "\\n".join(f"line number {number}" for number in range(10))},
+    }
+    options = [{"optionId": "ok", "name": "Do it", "kind": "allow_once"}]
+    params = {"sessionId": "s", "toolCall": call, "options": options}
+    send({"id": 7, "method": "session/request_permission", "params": params})
+    text(read()["result"]["outcome"]["outcome"])
+    answer(request, {"stopReason": "end_turn"})
+"""
+LINES = [f"line number {number}" for number in range(10)]
+
+
+def test_a_question_stands_in_the_scrollback_once_when_the_screen_becomes_too_small_for_it() -> (
+    None
+):
+    command = [*RUN, "--start", "go", "--", *raw_agent(ASKS)]
+    with TmuxStage(command, columns=80, rows=24) as stage:
+        stage.wait_for("waiting for you")
+        for columns, rows in [(80, 12), (80, 24), (80, 9), (100, 30)]:
+            stage.resize(columns, rows)
+            stage.wait_quiet(0.5)
+            rows_now = stage.scrollback()
+            for text in ("Let me do it.", *(f"> {each}" for each in LINES[1:]), "y Do it"):
+                assert sum(text in row for row in rows_now) == 1, text
+        stage.press("y")
+        stage.wait_for("selected")
+
+
+def test_a_question_that_a_narrow_screen_may_have_cut_is_shown_again_before_it_is_allowed() -> None:
+    command = [*RUN, "--start", "go", "--", *raw_agent(ASKS)]
+    with Stage(command, columns=80, rows=24) as stage:
+        stage.wait_for("waiting for you")
+        stage.resize(40, 10)
+        stage.wait_for("everything first")
+        stage.press("y")
+        stage.wait_gone("everything first")
+        stage.wait_for("> line number 9")
+        rows = [row.strip() for row in stage.scrollback()]
+        at = rows.index("> line number 9")
+        assert rows[at - 9 : at + 1] == [
+            f"{'>' if n else '$'} {each}" for n, each in enumerate(LINES)
+        ]
+        stage.wait_quiet(SILENCE + 0.1)
+        stage.press("y")
+        stage.wait_for("selected")

@@ -156,3 +156,31 @@ def test_links_are_made_for_terminals_that_know_them_and_find_no_lines_themselve
     environment: dict[str, str], links: bool
 ) -> None:
     assert has_links(environment) is links
+
+
+class Shrinking(MemoryTerminal):
+    """A terminal that is said to be smaller, and writes down what is written then."""
+
+    smaller: tuple[int, int] | None = None
+
+    def size(self) -> tuple[int, int]:
+        return self.smaller or super().size()
+
+
+def test_rows_that_are_kept_are_not_written_again_when_the_terminal_becomes_too_small() -> None:
+    terminal = Shrinking(30, 10)
+    display = Display(terminal, Paint(None, "utf-8"))
+
+    def state() -> tuple[bool, bool]:
+        return display.overflows, display.is_narrower
+
+    display.show([], [((f"row {number}", ""),) for number in range(8)])
+    assert state() == (False, False)
+    terminal.smaller = 30, 5
+    assert state() == (True, False)
+    display.keep(1)
+    display.show([], [(("new", ""),)])
+    assert terminal.all == [*(f"row {number}" for number in range(7)), "new"]
+    assert state() == (False, False)
+    terminal.smaller = 20, 5
+    assert state() == (False, True)

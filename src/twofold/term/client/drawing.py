@@ -64,6 +64,7 @@ class Drawing:
         self._problems: dict[str, int] = {}
         self._drawing: asyncio.TimerHandle | None = None
         self._drawn = 0.0
+        self._foot = 0
         self._quiet: asyncio.TimerHandle | None = None
         self._waiting_since = 0.0
         self._above: asyncio.Task[None] | None = None
@@ -193,9 +194,16 @@ class Drawing:
         self._drawing = None
         self._drawn = asyncio.get_running_loop().time()
         width, height = self._display.width, self._display.height
+        whole = not self._display.is_narrower
+        if self._display.overflows and self._questions.keep(whole=whole):
+            # half of it is in the scrollback: there the other half follows, instead of all of it
+            self._display.keep(self._foot)
+            self.board.keep()
         typed = typed_rows(self.typed(), width)
         self._show_question(width, height - len(typed) - 2)
-        pinned = [*self._questions.rows(width), (), *typed, self._status(width)]
+        foot = [*self._questions.keys(width), (), *typed, self._status(width)]
+        self._foot = len(foot)
+        pinned = [*self._questions.told(width), *foot]
         frame = self.board.frame(width, height, pinned)
         if self.board.pictures:
             self.print(frame.settled)

@@ -277,8 +277,28 @@ class Questions:
         asked.printed, asked.seen = True, False
         return made
 
+    def keep(self, *, whole: bool) -> bool:
+        """The question stays where it is on the screen, for good; False if it is not there.
+
+        Unless it is `whole`, it has to be shown again before it can be allowed.
+        """
+        asked = self.current
+        if asked is None or asked.printed or not asked.seen:
+            return False
+        asked.printed, asked.folded = True, not whole
+        return True
+
     def rows(self, width: int) -> list[Row]:
         """The question, from now on to be read; only its keys if the rest was printed."""
+        return [*self.told(width), *self.keys(width)]
+
+    def told(self, width: int) -> list[Row]:
+        """What would happen, unless it was printed."""
+        asked = self.current
+        return asked.told(width) if asked is not None and not asked.printed else []
+
+    def keys(self, width: int) -> list[Row]:
+        """The keys of the question, which is to be read from now on."""
         asked = self.current
         if asked is None:
             return []
@@ -286,8 +306,7 @@ class Questions:
             asked.seen = True
             self._guard.show(_now())
             self._watch()
-        keys = self._keys(asked, width)
-        return keys if asked.printed else [*asked.told(width), *keys]
+        return self._keys(asked, width)
 
     def _keys(self, asked: Asked, width: int) -> list[Row]:
         others = len(self._waiting) - 1

@@ -64,6 +64,8 @@ class Board:
         self._this_turn: dict[Key, None] = {}
         self._cancelled = False
         self._asked: Key | None = None
+        self._drawn: dict[Card, list[Row]] = {}  # as the last frame shows them
+        self._drawn_for = 0
         self.pictures: list[ImageContent] = []
         """Pictures that went to the scrollback as words, in order; whoever can draws them."""
 
@@ -163,6 +165,7 @@ class Board:
                 break
             excess -= freed
         live = [*self._live_rows(width), *self._floating_rows(width), *self._plan_rows(width)]
+        self._drawn, self._drawn_for = {card: card.rows(width) for card in self._cards}, width
         return Frame(self._taken(), [*live, *pinned][-height:])
 
     def ask(self, key: Key | None) -> None:
@@ -179,6 +182,21 @@ class Board:
         card = self._by_key.get(self._asked) if self._asked is not None else None
         if isinstance(card, BlockCard):
             card.printed_diffs()
+
+    def keep(self) -> None:
+        """What the last frame shows stays there for good; what is open floats."""
+        for card in list(self._cards):
+            if isinstance(card, BlockCard) and not card.done:
+                self._cards.remove(card)
+                self._floating.append(card)
+                continue
+            drawn = self._drawn.get(card, [])
+            card.finish()
+            rows = card.rows(self._drawn_for or 80)
+            if drawn and rows[: len(drawn)] == drawn:
+                rows, card.begun = rows[len(drawn) :], True
+            self._print(card, rows)
+            self._forget(card)
 
     def _clear(self, width: int) -> None:
         """Have the cards go; what is open floats."""

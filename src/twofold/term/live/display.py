@@ -112,6 +112,21 @@ class Display:
             text += "\r\n"
         self._write(f"{_BEGIN}{text}{_END}")
 
+    @property
+    def overflows(self) -> bool:
+        """Whether the terminal became so small that live rows have left it for the scrollback."""
+        size = self._terminal.size()
+        return size != self._size and self._taken(size[0]) > size[1]
+
+    @property
+    def is_narrower(self) -> bool:
+        """Whether rows may be cut that were written for a wider terminal."""
+        return self._terminal.size()[0] < self._size[0]
+
+    def keep(self, live: int) -> None:
+        """Have all but the last live rows stand there for good, just as they are."""
+        self._live = self._live[-live:] if live else []
+
     def leave(self) -> None:
         """Leave what is live where it is, and the cursor on a new line, to be seen."""
         text = "\r\n" if self._live else ""
@@ -149,8 +164,11 @@ class Display:
         self._size = columns, height = size
         if not self._live:
             return ""
-        taken = sum(max(1, -(-cells(row) // columns)) for row in self._live)
-        return _up(min(taken, height) - 1)
+        return _up(min(self._taken(columns), height) - 1)
+
+    def _taken(self, columns: int) -> int:
+        """How many rows the live ones take where those that are too long are broken."""
+        return sum(max(1, -(-cells(row) // columns)) for row in self._live)
 
 
 def _up(rows: int) -> str:
