@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -450,6 +451,37 @@ def test_who_is_ended_leaves_no_process(how: str, where: str) -> None:
             stage.wait_end()
         stage.wait_for(lambda stage: stage.children() == [])
         assert "Traceback" not in stage.text
+
+
+# ---- in the background -----------------------------------------------------------------------
+
+
+def test_ctrl_z_stops_a_turn_and_the_shell_has_it_go_on() -> None:
+    def at_shell(stage: Stage) -> bool:
+        return not stage.cursor_is_hidden and stage.screen()[stage.cursor[1]] == "shell$"
+
+    with Stage(["sh", "-i"], columns=90, rows=30, env={"PS1": "shell$ "}) as stage:
+        stage.wait_for(at_shell)
+        run = shlex.join([*RUN, "--start", "go", "--", *demo("permission")])
+        stage.type(f"stty -g > before; {run}\r")
+        stage.wait_for("waiting for you")
+        stage.press("ctrl-z")
+        stage.wait_for("Stopped")
+        stage.wait_for(at_shell)
+        assert "waiting for you" not in stage.text  # nothing of what was live is left
+        stage.type("stty -g > meanwhile; fg\r")
+        stage.wait_for("press Tab to answer")  # it starts anew
+        modes = [(stage.home / name).read_text() for name in ("before", "meanwhile")]
+        assert modes[0] == modes[1]
+        wait_question(stage)
+        stage.press("n")
+        stage.wait_for("outcome: r1")
+        stage.wait_for(at_prompt)
+        stage.press("ctrl-d")
+        stage.wait_for(at_shell)
+        stage.type("exit\r")
+        assert stage.wait_end() == 0
+        assert stage.children() == []
 
 
 # ---- sessions --------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ cancels a turn, the second leaves; what the agent asks is answered before anythi
 """
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -194,12 +195,14 @@ class Conversation:
             self._leaving.set_result(None)
 
     def _pressed(self, key: str) -> bool:
-        if key in ("c-c", "c-o"):
+        if key in ("c-c", "c-o", "c-z"):
             self._questions.heard()
         if key == "c-c" and self._stopping is None:
             self._stopping = asyncio.create_task(self._stop())
         elif key == "c-c":
             self.leave()
+        elif key == "c-z":
+            self._suspend()
         elif key == "c-o" and self._questions.unfold():
             pass
         elif key == "c-o":
@@ -209,6 +212,12 @@ class Conversation:
         else:
             return self._questions.press(key, alone=self._keys.alone)
         return True
+
+    def _suspend(self) -> None:
+        """Stop this process, until the shell has it go on; the agent goes on meanwhile."""
+        if hasattr(signal, "SIGTSTP"):
+            with self._drawing.suspended(), self._keys.suspended():
+                os.kill(0, signal.SIGTSTP)  # as the terminal does it: all that was started with us
 
     async def _stop(self) -> None:
         """Cancel the turn; what is open looks otherwise as soon as the agent is told."""

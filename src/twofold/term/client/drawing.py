@@ -5,7 +5,8 @@ What the board shows comes from the session; what went wrong and what was decide
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from twofold.errors import TwofoldError
@@ -85,6 +86,17 @@ class Drawing:
         self._tell_problems()
         self.print(self.board.settle(self._display.width).settled)
         self._display.leave()
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Leave the terminal to somebody else, in a block: what is live is drawn again after it."""
+        self._display.show([], [])
+        self._display.leave()
+        try:
+            yield
+        finally:
+            self._questions.show_again()
+            self._draw()
 
     def close(self) -> None:
         """Watch the session no more, and leave the terminal as it was."""

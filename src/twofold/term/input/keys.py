@@ -5,9 +5,10 @@ terminal is in raw mode as long as this is open, so Ctrl-C is a key like any oth
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import get_typeahead
@@ -26,6 +27,29 @@ _LONGEST: Final = 100_000
 _ROWS: Final = 3
 """How many lines of what was typed ahead are shown."""
 
+if sys.platform == "win32":
+
+    def _modes(source: Input) -> list[Any] | None:
+        return None
+
+    def _set_modes(source: Input, modes: list[Any] | None) -> None:
+        """There are none."""
+
+else:
+    import termios
+
+    def _modes(source: Input) -> list[Any] | None:
+        """The modes of the terminal, if it is one."""
+        try:
+            return termios.tcgetattr(source.fileno())
+        except (OSError, termios.error):
+            return None
+
+    def _set_modes(source: Input, modes: list[Any] | None) -> None:
+        if modes is not None:
+            with suppress(termios.error):
+                termios.tcsetattr(source.fileno(), termios.TCSADRAIN, modes)
+
 
 class Typed:
     """`on_key(name)`: `a`, `c-c`, `escape`, … True if it was for someone."""
@@ -36,6 +60,7 @@ class Typed:
         self._ahead: list[str] = []
         self._size = 0
         self._flush: asyncio.TimerHandle | None = None
+        self._modes: list[Any] | None = None
         self.alone = True
         """The key that is passed on is the only one that came in this moment."""
         self.changed: Callable[[], None] = lambda: None
@@ -54,6 +79,7 @@ class Typed:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Take the keys of the terminal, in a block."""
+        self._modes = _modes(self._source)
         with self._source.raw_mode(), self._source.attach(self._ready):
             try:
                 # what came together with the Enter that ended a prompt, when its turn has begun
@@ -74,8 +100,13 @@ class Typed:
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Leave the terminal to somebody else, in a block; as it was before `listening`."""
-        with self._source.detach(), self._source.cooked_mode():
-            yield
+        ours = _modes(self._source)
+        with self._source.detach():
+            _set_modes(self._source, self._modes)
+            try:
+                yield
+            finally:
+                _set_modes(self._source, ours)
 
     def _take(self, presses: list[KeyPress]) -> None:
         self.alone = len(presses) == 1

@@ -254,6 +254,11 @@ class Questions:
             self._guard.clear()
             self.changed()
 
+    def show_again(self) -> None:
+        """The question was not to be seen for a while: it starts anew when it is drawn."""
+        if self.current is not None:
+            self.current.seen = False
+
     def unfold(self) -> bool:
         """Have all of the question printed; False if there is nothing more to see."""
         asked = self.current
