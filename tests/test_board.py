@@ -187,6 +187,87 @@ def test_what_is_folded_on_the_screen_can_be_unfolded_and_folded_again() -> None
         assert (last in scene.terminal.screen) is unfolded
 
 
+def toggle(scene: Scene) -> None:
+    """Press Ctrl-O."""
+    scene.board.unfolded = not scene.board.unfolded
+    scene.board.redraw()
+    scene.draw()
+
+
+def long_text(lines: int) -> v2.Content:
+    return v2.Content(TextContent("\n".join(f"line {number}" for number in range(lines))))
+
+
+def test_a_call_taller_than_the_screen_is_unfolded_as_far_as_it_fits_and_folded_again() -> None:
+    scene = Scene(rows=30).play(said("Before it."), call("a", content=[long_text(60)]))
+    folded = scene.terminal.screen
+    assert f"  … {60 - FOLD} more lines" in folded
+    toggle(scene)
+    # the screen without the status, the row above it, and the cursor's own; the mark and the title
+    shown = 30 - 1 - 2 - 2
+    assert scene.terminal.screen == [
+        f"… {2 + 60 - shown} rows above",
+        "◐ Call a  (in progress)",
+        *(f"  line {number}" for number in range(60 - shown, 60)),
+        "",
+        "status",
+    ]
+    toggle(scene)
+    assert scene.terminal.screen == folded
+
+
+def test_an_unfolded_call_is_in_the_scrollback_as_a_whole_when_it_is_finished() -> None:
+    scene = Scene(rows=30).play(call("a", content=[long_text(60)]))
+    toggle(scene)
+    scene.play(call("a", "completed"))
+    lines = [f"  line {number}" for number in range(60)]
+    assert blocks(scene.end()) == [["✓ Call a  (completed)", *lines]]
+
+
+def test_a_call_that_floats_says_how_much_of_it_is_not_shown_and_can_be_unfolded() -> None:
+    scene = Scene(rows=12).play(call("a", content=[long_text(60)]))
+    floating = scene.terminal.screen
+    head, mark = "◐ Call a  (in progress)", f"  … {FOLD} more rows"
+    assert floating == ["", head, "  line 0", mark, "", "status"]
+    toggle(scene)
+    assert "  line 59" in scene.terminal.screen
+    assert "◐ Call a  (in progress)" in scene.terminal.screen
+    toggle(scene)
+    assert scene.terminal.screen == floating
+
+
+live_calls = st.builds(
+    call,
+    st.sampled_from("abcd"),
+    st.sampled_from(["in_progress", "completed"]),
+    content=st.integers(0, 50).map(lambda lines: [long_text(lines)] if lines else []),
+)
+live_messages = st.builds(said, st.sampled_from(["word ", "more\n\n", "- item\n"]))
+
+
+@given(st.lists(live_calls | live_messages, max_size=12), st.integers(26, 60), st.integers(1, 40))
+def test_unfolding_keeps_to_the_screen_and_folding_again_restores_every_row(
+    updates: list[v2.SessionUpdate], width: int, height: int
+) -> None:
+    board = Scene().board
+    pinned = [(), (("status", ""),)]
+    for update in updates:
+        board.take(board.session.apply(update))
+        folded = board.frame(width, height, pinned)
+        while (settled := board.frame(width, height, pinned)) != folded:
+            folded = settled
+        board.unfolded = True
+        board.redraw()
+        unfolded = board.frame(width, height, pinned)
+        assert len(unfolded.live) <= height
+        assert len(unfolded.live) >= min(height, len(folded.live))
+        assert all(len(plain(row)) <= width for row in unfolded.live)
+        board.unfolded = False
+        board.redraw()
+        again = board.frame(width, height, pinned)
+        assert (unfolded.settled, again) == ([], folded)
+
+
 def test_a_thought_shows_its_end_while_it_is_thought_and_its_beginning_when_it_is_folded() -> None:
     words = " ".join(f"thought{number:02}" for number in range(60))
     scene = Scene().play(v2.AgentThoughtChunk("t", TextContent(words)))

@@ -214,3 +214,52 @@ def test_a_question_that_a_narrow_screen_may_have_cut_is_shown_again_before_it_i
         stage.wait_quiet(SILENCE + 0.1)
         stage.press("y")
         stage.wait_for("selected")
+
+
+# ---- what is taller than the screen ------------------------------------------------------------
+
+TALL = raw_agent("""
+def prompt(request):
+    lines = "\\n".join(f"line {number}" for number in range(60))
+    update({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Tall", "kind": "other",
+            "status": "in_progress", "content": [
+                {"type": "content", "content": {"type": "text", "text": lines}}]})
+    read()
+    update({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"})
+    answer(request, {"stopReason": "cancelled"})
+""")
+
+
+def test_ctrl_o_unfolds_a_call_taller_than_the_screen_as_far_as_it_fits_and_folds_it() -> (
+    None
+):
+    with TmuxStage([*RUN, "--start", "go", "--", *TALL], columns=80, rows=30) as stage:
+        stage.wait_for("more lines")
+        stage.wait_quiet()
+        folded = stage.screen()
+        for _ in range(2):
+            stage.press("ctrl-o")
+            stage.wait_for("  line 59")
+            stage.wait_quiet()
+            rows = stage.screen()
+            assert sum(row.startswith("  line ") for row in rows) > 20
+            assert [row for row in rows if "rows above" in row]
+            assert "◐ Tall  (in progress)" in rows
+            assert "working" in stage.text
+            stage.press("ctrl-o")
+            stage.wait_for("more lines")
+            stage.wait_quiet()
+            # what was above the call may have moved to the scrollback, the call is as it was
+            at = folded.index("◐ Tall  (in progress)")
+            again = stage.screen()
+            assert again[again.index(folded[at]) :][: len(folded) - at] == folded[at:]
+            assert twice(stage.scrollback()) == []
+        stage.press("ctrl-o")
+        stage.wait_for("  line 59")
+        stage.press("ctrl-c")
+        stage.wait_for(lambda stage: ">" in stage.screen())
+        stage.wait_quiet()
+        rows = [row for row in stage.scrollback() if row.startswith("  line ")]
+        assert rows == [f"  line {number}" for number in range(60)]
+        stage.press("ctrl-d")
+        assert stage.wait_end() == 0

@@ -149,13 +149,17 @@ class Board:
         heard = gone.heard if gone is not None else None
         return MessageCard(key, message, heard, cancelled=self._cancelled)
 
-    def _look(self) -> Look:
-        return Look(None if self.unfolded else FOLD, self._outputs)
+    def _look(self, fold: bool = False) -> Look:
+        return Look(None if self.unfolded and not fold else FOLD, self._outputs)
 
     # ---- what to write
 
     def frame(self, width: int, height: int, pinned: Sequence[Row] = ()) -> Frame:
-        """What to write while work goes on; `pinned` are rows to stand below the cards."""
+        """What to write while work goes on; `pinned` are rows to stand below the cards.
+
+        What goes to the scrollback is decided as if everything was folded: unfolding changes only
+        what is seen, so that folding again restores it.
+        """
         self._land()
         below = [*self._floating_rows(width), *self._plan_rows(width), *pinned]
         excess = len(self._live_rows(width)) - max(1, height - len(below))
@@ -164,9 +168,13 @@ class Board:
             if not freed:
                 break
             excess -= freed
-        live = [*self._live_rows(width), *self._floating_rows(width), *self._plan_rows(width)]
+        below = [*self._plan_rows(width), *pinned]
+        if self.unfolded:
+            live = self._unfolded_rows(width, max(1, height - len(below)))
+        else:
+            live = [*self._live_rows(width), *self._floating_rows(width)]
         self._drawn, self._drawn_for = {card: card.rows(width) for card in self._cards}, width
-        return Frame(self._taken(), [*live, *pinned][-height:])
+        return Frame(self._taken(), [*live, *below][-height:])
 
     def ask(self, key: Key | None) -> None:
         """A question is about this block, and shows all of it; None: about none."""
@@ -269,11 +277,33 @@ class Board:
     def _live_rows(self, width: int) -> list[Row]:
         live: list[Row] = []
         for card in self._cards:
-            rows = card.rows(width)
+            rows = card.folded_rows(width)
             if rows and not card.begun and (live or self._above or self._settled):
                 live.append(())
             live += rows
         return live
+
+    def _unfolded_rows(self, width: int, room: int) -> list[Row]:
+        """The last rows of the cards in full, below a row that says how many are above them."""
+        live: list[Row] = []
+        first: dict[int, Row] = {}  # the first rows of tool calls and the like, by their places
+        for card in [*self._cards, *self._floating[-FLOATING:]]:
+            rows = card.rows(width)
+            if rows and not card.begun and (live or self._above or self._settled):
+                live.append(())
+            if rows:
+                first[len(live)] = rows[0] if isinstance(card, BlockCard) else ()
+            live += rows
+        live += self._not_shown(width)
+        if len(live) <= room:
+            return live
+        start = len(live) - room + 1
+        shown = live[start:]
+        head = next((first[at] for at in reversed(first) if at <= start), ())
+        if head and start not in first and room > _FLOATING_ROWS:
+            shown[0] = head  # it says whose rows these are
+        words = f"… {counted(len(live) - len(shown), 'row')} above"
+        return [cut(((words, "dim italic"),), width), *shown]
 
     def _land(self) -> None:
         """Calls that are done stop floating."""
@@ -283,11 +313,17 @@ class Board:
     def _floating_rows(self, width: int) -> list[Row]:
         made: list[Row] = []
         for card in self._floating[-FLOATING:]:
-            made += [cut(row, width) for row in card.rows(width)[:_FLOATING_ROWS]]
-        left = len(self._floating) - FLOATING
-        if left > 0:
-            made += line(f"… and {counted(left, 'more open tool call')}", "dim").rows(width)
+            rows = folded(card.folded_rows(width), _FLOATING_ROWS - 1)
+            made += [cut(row, width) for row in rows]
+        made += self._not_shown(width)
         return [(), *made] if made else []
+
+    def _not_shown(self, width: int) -> list[Row]:
+        """How many open tool calls are not shown."""
+        left = len(self._floating) - FLOATING
+        if left <= 0:
+            return []
+        return line(f"… and {counted(left, 'more open tool call')}", "dim").rows(width)
 
     def _plan_rows(self, width: int) -> list[Row]:
         made: list[Row] = []
@@ -307,7 +343,7 @@ class Board:
             given = first.give(width, excess)
             self._print(first, given)
             return len(given)
-        taken = max(1, len(first.rows(width)))
+        taken = max(1, len(first.folded_rows(width)))
         if first.done or not isinstance(first, BlockCard):
             if alone and not first.done:
                 return 0

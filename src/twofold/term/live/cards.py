@@ -50,6 +50,10 @@ class Card:
         """What is not in the scrollback yet: nothing, if there is nothing to say."""
         return []
 
+    def folded_rows(self, width: int) -> list[Row]:
+        """The same rows, long items folded whether or not the person has unfolded them."""
+        return self.rows(width)
+
     def give(self, width: int, count: int) -> list[Row]:
         """At least the first `count` rows, for good, as far as they are settled."""
         return []
@@ -66,12 +70,13 @@ class BlockCard(Card):
         self,
         key: Key,
         read: Callable[[Key], Block | None],
-        look: Callable[[], Look],
+        look: Callable[[bool], Look],
         *,
         printed: frozenset[int] = frozenset(),
         notes: Callable[[Key], Sequence[str]] = lambda key: (),
         asked: Callable[[], Key | None] = lambda: None,
     ) -> None:
+        """`look(fold)`: how to draw it, folded in any case or as the person wants it."""
         super().__init__(key)
         self._read = read
         self._look = look
@@ -79,7 +84,7 @@ class BlockCard(Card):
         self._notes = notes
         self._asked = asked
         self._ended = False
-        self._rows: list[Row] | None = None
+        self._rows: dict[int | None, list[Row]] = {}  # by where they are folded
         self._drawn_for = 0
         self.block: Block | None = None
         self.refresh()
@@ -87,7 +92,7 @@ class BlockCard(Card):
     def refresh(self) -> None:
         """Read the block again."""
         self.block = self._read(self.key)
-        self._rows = None
+        self._rows = {}
         self.done = self._ended or is_finished(self.block)
 
     @property
@@ -107,16 +112,24 @@ class BlockCard(Card):
     def printed_diffs(self) -> None:
         """What it shows of diffs stands in the scrollback, as part of a question."""
         self._printed |= self.diffs
-        self._rows = None
+        self._rows = {}
 
     def rows(self, width: int) -> list[Row]:
         """What is not in the scrollback yet."""
-        if self._rows is None or width != self._drawn_for:
-            self._drawn_for = width
-            self._rows = all_rows(self._lines(), width)
-        return self._rows
+        return self._drawn(width, self._look(False))
 
-    def _lines(self) -> Iterable[Drawn]:
+    def folded_rows(self, width: int) -> list[Row]:
+        """The same rows, long items folded whether or not the person has unfolded them."""
+        return self._drawn(width, self._look(True))
+
+    def _drawn(self, width: int, look: Look) -> list[Row]:
+        if width != self._drawn_for:
+            self._drawn_for, self._rows = width, {}
+        if look.fold not in self._rows:
+            self._rows[look.fold] = all_rows(self._lines(look), width)
+        return self._rows[look.fold]
+
+    def _lines(self, look: Look) -> Iterable[Drawn]:
         block = self.block
         if block is None:
             return
@@ -128,11 +141,11 @@ class BlockCard(Card):
             shown = replace(block, items=items, permissions=(), decisions=())
             if block.permissions:  # it waits for another question, which will show the rest
                 shown = replace(shown, items=(), locations=())
-            yield from block_lines(shown, self._look())
+            yield from block_lines(shown, look)
             for note in self._notes(self.key):
                 yield line(one_line(note), "dim italic", INDENT)
         else:
-            yield from block_lines(block, self._look())
+            yield from block_lines(block, look)
 
     def give(self, width: int, count: int) -> list[Row]:
         """All of it, if it is done."""
@@ -141,7 +154,7 @@ class BlockCard(Card):
     def finish(self) -> None:
         """Nothing more will come, or it will come on another card."""
         self._ended = self.done = True
-        self._rows = None
+        self._rows = {}
 
 
 def is_finished(block: Block | None) -> bool:
