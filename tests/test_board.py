@@ -1,6 +1,7 @@
 """What is live and what goes to the scrollback, drawn on a terminal in memory."""
 
 import base64
+import math
 from collections.abc import Iterable
 
 import pytest
@@ -11,8 +12,10 @@ from tests.screens import MemoryTerminal, memory_display
 from tests.strategies import v2_struct_streams
 from twofold.session import Session
 from twofold.session.reduce import NotBase64
-from twofold.term.lines import line
-from twofold.term.live.board import FOLD, Board
+from twofold.term.content import code
+from twofold.term.content.code import Highlighter
+from twofold.term.lines import Parts, line, plain
+from twofold.term.live.board import COLOURING, FOLD, Board
 from twofold.term.live.display import Display
 from twofold.view.follow import Key
 from twofold.wire import v2
@@ -280,6 +283,29 @@ def test_a_thought_shows_its_end_while_it_is_thought_and_its_beginning_when_it_i
     scene.board.fold_thoughts = False
     scene.play(v2.AgentThoughtChunk("u", TextContent(words)))
     assert "thought59" in " ".join(scene.end())
+
+
+# ---- colours -------------------------------------------------------------------------------------
+
+
+def test_colouring_in_one_go_has_an_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed: list[float] = []
+
+    class Watching(Highlighter):
+        def add(self, lines: list[str]) -> list[Parts]:
+            found = code._allowed.get()
+            allowed.append(found.seconds if found else math.inf)
+            return super().add(lines)
+
+    monkeypatch.setattr("twofold.term.content.markdown.Highlighter", Watching)
+    monkeypatch.setattr("twofold.term.content.diff.Highlighter", Watching)
+    fence, diff = "```python\nx = 1\n```", v2.JuneDiff("/a.py", "x = 1\n", old_text="")
+    scene = Scene().play(said(f"{fence}\n"), call("a", content=[diff]), call("b", "completed"))
+    scene.play(call("c", content=[v2.Content(TextContent(fence))]))
+    scene.end()
+    scene.board.expanded(40)
+    assert len(allowed) >= 3
+    assert max(allowed) <= COLOURING
 
 
 # ---- the person ----------------------------------------------------------------------------------

@@ -230,9 +230,7 @@ def prompt(request):
 """)
 
 
-def test_ctrl_o_unfolds_a_call_taller_than_the_screen_as_far_as_it_fits_and_folds_it() -> (
-    None
-):
+def test_ctrl_o_unfolds_a_call_taller_than_the_screen_as_far_as_it_fits_and_folds_it() -> None:
     with TmuxStage([*RUN, "--start", "go", "--", *TALL], columns=80, rows=30) as stage:
         stage.wait_for("more lines")
         stage.wait_quiet()

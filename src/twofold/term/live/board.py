@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from twofold.session import Message, Session
 from twofold.session.changes import Change
+from twofold.term.content.code import allowance
 from twofold.term.content.outputs import Outputs
 from twofold.term.draw import Look, block_lines, counted, plan_lines
 from twofold.term.lines import Drawn, Row, all_rows, cut, line
@@ -32,6 +33,8 @@ FOLD: Final = 16
 """How many lines an item of a tool call may take."""
 FLOATING: Final = 4
 """How many open tool calls are shown at the bottom."""
+COLOURING: Final = 0.2
+"""Seconds that colouring code may take in one go, while keys and the agent wait."""
 _FLOATING_ROWS: Final = 3
 _PLAN_ROWS: Final = 8
 
@@ -77,11 +80,13 @@ class Board:
         self._this_turn = {}
         self._above = True
 
+    @allowance(COLOURING)
     def everything(self) -> None:
         """Show all that there is, as after a session was loaded, below what the client has said."""
         self._above = True
         self._touch(self._follower.everything())
 
+    @allowance(COLOURING)
     def take(self, changes: Iterable[Change]) -> None:
         """The session changed."""
         self._touch(self._follower.take(changes))
@@ -154,6 +159,7 @@ class Board:
 
     # ---- what to write
 
+    @allowance(COLOURING)
     def frame(self, width: int, height: int, pinned: Sequence[Row] = ()) -> Frame:
         """What to write while work goes on; `pinned` are rows to stand below the cards.
 
@@ -183,6 +189,7 @@ class Board:
             if before != key and each is not None and each in self._by_key:
                 self._by_key[each].refresh()
 
+    @allowance(COLOURING)
     def ask_in_full(self, rows: Sequence[Row], width: int) -> None:
         """A question that does not fit on the screen: it stands there for good, below all else."""
         self._clear(width)
@@ -215,6 +222,7 @@ class Board:
             else:
                 self._floating.append(self._cards.pop(0))
 
+    @allowance(COLOURING)
     def settle(self, width: int) -> Frame:
         """What to write when nothing goes on any more: all of it, for good."""
         self._cards += self._floating
@@ -228,6 +236,7 @@ class Board:
         self._plans = set()
         return Frame(self._taken(), [])
 
+    @allowance(COLOURING)
     def quiet(self, width: int) -> Frame:
         """What to write while nobody waits for anything: what is done, for good."""
         self._land()
@@ -238,6 +247,7 @@ class Board:
                 self._go(card, width)
         return Frame(self._taken(), [])
 
+    @allowance(COLOURING)
     def expanded(self, width: int) -> list[Row]:
         """What was folded since the last prompt, in full."""
         made: list[Row] = []
