@@ -175,8 +175,7 @@ class _Client:
                 session = await client.new_session(wanted.cwd)
             else:
                 session = await take_up(client, identity, wanted.cwd, wanted.command, replay=True)
-            if identity is not None or wanted.start is not None:
-                await session.settled()  # what was before stands above what is said now
+            await session.settled()  # a replay or a greeting stands above what is said now
             return session
 
     async def _choose_session(self, client: Client) -> str | None:
