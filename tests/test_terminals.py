@@ -531,7 +531,7 @@ def test_a_root_that_is_gone_is_named(tmp_path: Path) -> None:
         ("./lost", [], RESOURCE_NOT_FOUND, "interpreter"),
         ("./plain", [], INVALID_PARAMS, "may not be executed"),
         ("./text", [], INTERNAL_ERROR, "is no program"),
-        (".", [], INVALID_PARAMS, "may not be executed"),
+        (".", [], INVALID_PARAMS, ". is a directory"),
         ("", [], INVALID_PARAMS, "is empty"),
         (" \n", [], INVALID_PARAMS, "is empty"),
         ("echo", ["a\0b"], INVALID_PARAMS, "null byte"),

@@ -179,7 +179,7 @@ def why_not(
     if isinstance(error, FileNotFoundError):
         return _not_found(shown_name, _found(name, environ, cwd), os.path.basename(name) == name)
     if isinstance(error, PermissionError | IsADirectoryError) and _is_directory(name, cwd):
-        return f"{shown_name} is a directory. Give the program in it that is the agent."
+        return f"{shown_name} is a directory. Give the path of a program."
     if isinstance(error, PermissionError):
         advice = f"Make it executable (chmod +x {shown_name}), or put its interpreter first."
         return f"{shown_name} may not be executed. {advice}"
