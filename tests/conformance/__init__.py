@@ -1,0 +1,1 @@
+"""The requirements of the conformance kit, asked of our agents and of the bridge."""
