@@ -1,0 +1,1 @@
+"""Programs that the requirements are asked of, beside the demo agent."""
