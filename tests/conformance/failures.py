@@ -1,0 +1,28 @@
+"""What is known to fail, and why: (version, subject, id) to a reason.
+
+Each entry is held by a test: it has to go when the subject meets the requirement.
+"""
+
+from tests.conformance.subjects import SUBJECTS
+from tests.peers.validators import Version
+
+BATCHES = "Batches are read entry by entry, and answered so"
+REPLAYED_IDS = "The bridge gives a replayed message another id than its prompt was given"
+PRIMERS = "The bridge replays chunks without the whole message that comes before them"
+NOT_LOADED = "The v1 agent can neither load nor resume, and v2 has no way to advertise that"
+
+FAILURES: dict[tuple[Version, str, str], str] = {
+    **{
+        (2, subject.name, requirement): BATCHES
+        for subject in SUBJECTS[2]
+        for requirement in ("BATCH-201", "BATCH-203", "BATCH-204")
+    },
+    (2, "bridge-demo", "RESUME-204"): REPLAYED_IDS,
+    (2, "bridge-guarded", "RESUME-204"): REPLAYED_IDS,
+    (2, "bridge-demo", "RESUME-205"): PRIMERS,
+    (2, "bridge-guarded", "RESUME-205"): PRIMERS,
+    **{
+        (2, "bridge-bare", requirement): NOT_LOADED
+        for requirement in ("RESUME-201", "RESUME-202", "RESUME-203", "RESUME-204", "RESUME-205")
+    },
+}
