@@ -2,11 +2,14 @@
 
 requirements.py   what is demanded, by id
 subjects.py       the agents that it is demanded of, and how they are started
+agents/           those of them that are there only for this
 talk.py           a conversation with such a process in raw lines, all of it recorded
-visit.py          the conversations with one subject, and what several probes share of them
+visit.py          the conversations with one subject
+exchanges.py      what several probes and rules look at, done once with a subject
 probes.py         for each id a small test on a live conversation
 rules.py          for each id a rule for everything that was recorded
-verdicts.py       which probe or rule judges an id, and what came of it
+schema.py         what the official schemas say about it
+verdicts.py       what came of every requirement for a subject
 failures.py       what is known to fail, and why
 page.py           docs/conformance.md
 """

@@ -295,7 +295,7 @@ def _after_cancel(visit: Visit) -> Iterator[Json]:
                         yield update
                     if update.get("state") == "idle" and update.get("stopReason") == "cancelled":
                         over[session] = True
-                elif message.get("result", {}).get("stopReason") == "cancelled":
+                elif (message.get("result") or {}).get("stopReason") == "cancelled":
                     over[prompts[message["id"]]] = True
 
 

@@ -21,8 +21,6 @@ Permission = Callable[[Json], Json | None]
 
 METHOD_NOT_FOUND = -32601
 LINE_LIMIT = 16 * 1024 * 1024
-END_SECONDS = 5.0
-"""How long an agent may take to end once its input has ended."""
 
 
 class Line(NamedTuple):
@@ -150,6 +148,10 @@ class Talk:
             self._changed.clear()
             await self._changed.wait()
 
+    async def over(self) -> None:
+        """Wait until the agent has ended the connection."""
+        await self._reading
+
     # ---- sending
 
     def send_line(self, data: bytes) -> None:
@@ -247,12 +249,12 @@ class Talk:
 
     # ---- the end
 
-    async def close(self) -> None:
-        """End the agent's input, and see whether the agent ends, too."""
+    async def close(self, seconds: float) -> None:
+        """End the agent's input, and see whether the agent ends within some seconds, too."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            async with asyncio.timeout(END_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._process.wait()
                 await self._reading
             self.ended = Ended(True, self._process.returncode)

@@ -13,8 +13,16 @@ from tests.conformance.schema import Official
 from tests.conformance.subjects import Subject
 from tests.conformance.visit import Absent, Visit
 
-PROBE_SECONDS = 15.0
-"""How long a probe may take; none comes near it unless it fails."""
+
+class Patience(NamedTuple):
+    """How many seconds things may take; nothing comes near it unless it fails."""
+
+    probe: float = 15.0
+    end: float = 5.0
+    """Until a process has ended, from the end of its input."""
+
+
+PATIENCE = Patience()
 
 
 Kind = Literal["passed", "not applicable", "recorded", "failed"]
@@ -31,7 +39,7 @@ Verdicts = Mapping[str, Outcome]
 """The outcomes of one subject, by id."""
 
 
-async def judged(subject: Subject, official: Official) -> Verdicts:
+async def judged(subject: Subject, official: Official, patience: Patience = PATIENCE) -> Verdicts:
     """Ask everything of a subject."""
     visit = Visit(subject, official)
     found: dict[str, Outcome] = {}
@@ -39,9 +47,9 @@ async def judged(subject: Subject, official: Official) -> Verdicts:
         for requirement in REQUIREMENTS[subject.version]:
             probe = PROBES.get((subject.version, requirement.id))
             if probe is not None:
-                found[requirement.id] = await _probed(probe, visit)
-        await _record_the_rest(visit)
-        await visit.close()
+                found[requirement.id] = await _probed(probe, visit, patience)
+        await _record_the_rest(visit, patience)
+        await visit.close(patience.end)
     finally:
         visit.kill()
     for requirement in REQUIREMENTS[subject.version]:
@@ -54,19 +62,19 @@ async def judged(subject: Subject, official: Official) -> Verdicts:
     return found
 
 
-async def _probed(probe: Probe, visit: Visit) -> Outcome:
+async def _probed(probe: Probe, visit: Visit, patience: Patience) -> Outcome:
     try:
-        async with asyncio.timeout(PROBE_SECONDS):
+        async with asyncio.timeout(patience.probe):
             return _passed(await probe(visit))
     except Exception as error:
         return _not_passed(error)
 
 
-async def _record_the_rest(visit: Visit) -> None:
+async def _record_the_rest(visit: Visit, patience: Patience) -> None:
     """Have everything recorded that the rules look at, also where no probe did."""
     for exchange in exchanges.ALL:
         with suppress(Exception):  # the probes and rules that look at it report it
-            async with asyncio.timeout(PROBE_SECONDS):
+            async with asyncio.timeout(patience.probe):
                 await visit.once(exchange)
 
 
@@ -78,5 +86,5 @@ def _not_passed(error: Exception) -> Outcome:
     if isinstance(error, Absent):
         return Outcome("not applicable", str(error))
     if isinstance(error, TimeoutError):
-        return Outcome("failed", f"no answer within {PROBE_SECONDS:.0f} seconds")
+        return Outcome("failed", "it took too long")
     return Outcome("failed", f"{type(error).__name__}: {error}")

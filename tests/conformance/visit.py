@@ -120,9 +120,9 @@ class Visit:
         await talk.fence()
         return str(result["sessionId"])
 
-    async def close(self) -> None:
-        """End every process."""
-        await asyncio.gather(*(talk.close() for talk in self.talks.values()))
+    async def close(self, seconds: float) -> None:
+        """End the input of every process; each has some seconds to end."""
+        await asyncio.gather(*(talk.close(seconds) for talk in self.talks.values()))
 
     def kill(self) -> None:
         """End every process at once."""
