@@ -98,6 +98,21 @@ async def permission_turn(visit: Visit) -> Asked:
     return Asked(request, waiting, await talk.end_of_turn(session, prompt, start))
 
 
+async def failed_turn(visit: Visit) -> None:
+    """A turn that the agent fails."""
+    talk = await visit.talk()
+    if visit.subject.prompts.error is not None:
+        await talk.turn(await visit.new_session(talk), visit.subject.prompts.error)
+
+
+async def crash(visit: Visit) -> None:
+    """A turn in which the agent dies; whatever the client is still sent is recorded."""
+    if visit.subject.prompts.crash is not None:
+        talk = await visit.talk("crash")
+        talk.prompt(await visit.new_session(talk), visit.subject.prompts.crash)
+        await talk.over()
+
+
 async def _slow(visit: Visit, talk: Talk) -> tuple[str, int, int]:
     """A turn that goes on: its session, its request id and where its messages begin."""
     session = await visit.new_session(talk)
@@ -277,6 +292,6 @@ async def bad_line(visit: Visit, data: bytes) -> list[Line]:
 ALL = (
     *(plain_turn, second_turn, tools_turns, permission_turn, cancelled_turn),
     *(cancelled_turn_with_meta, closed_in_a_turn, resumed, replayed, deleted, option_set),
-    notifications,
+    *(notifications, failed_turn, crash),
 )
 """What is recorded of every subject, whichever version it is asked in."""

@@ -9,6 +9,7 @@ from tests.peers.validators import Version
 BATCHES = "Batches are read entry by entry, and answered so"
 REPLAYED_IDS = "The bridge gives a replayed message another id than its prompt was given"
 PRIMERS = "The bridge replays chunks without the whole message that comes before them"
+DEAD = "The error for an agent that died has the end of its standard error in its message"
 NOT_LOADED = "The v1 agent can neither load nor resume, and v2 has no way to advertise that"
 
 FAILURES: dict[tuple[Version, str, str], str] = {
@@ -17,6 +18,7 @@ FAILURES: dict[tuple[Version, str, str], str] = {
         for subject in SUBJECTS[2]
         for requirement in ("BATCH-201", "BATCH-203", "BATCH-204")
     },
+    (1, "bridge-demo", "ERROR-001"): DEAD,
     (2, "bridge-demo", "RESUME-204"): REPLAYED_IDS,
     (2, "bridge-guarded", "RESUME-204"): REPLAYED_IDS,
     (2, "bridge-demo", "RESUME-205"): PRIMERS,

@@ -24,6 +24,10 @@ class Prompts(NamedTuple):
     """Turns with plans, tool calls and terminals."""
     permission: str | None = None
     """A request for permission."""
+    error: str | None = None
+    """A turn that fails."""
+    crash: str | None = None
+    """A turn in which the agent dies."""
 
 
 class Subject(NamedTuple):
@@ -38,7 +42,13 @@ class Subject(NamedTuple):
     """Sessions need a login first."""
 
 
-OF_DEMO = Prompts("stream", tools=("tools", "showcase"), permission="permission")
+OF_DEMO = Prompts(
+    "stream",
+    tools=("tools", "showcase"),
+    permission="permission",
+    error="error",
+    crash="crash",
+)
 OF_OTHERS = Prompts("hello")
 
 
