@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.conftest import ValuesOf
 from tests.peers.validators import NodeValidator, Schemas, SchemaValidator, Version
 from tests.strategies import Json, values_of
-from twofold.convert.capabilities import NAMELESS
+from twofold.convert.capabilities import named
 from twofold.convert.losses import Loss, Losses, NotConvertible
 from twofold.convert.options import (
     downgrade_command,
@@ -345,6 +345,12 @@ UPGRADED = {
         {"protocolVersion": 2, "info": NO_NAME},
         [],
     ),
+    "a client that names nothing but its title gets a name and a version": Case(
+        *(1, "initialize", "params"),
+        {"protocolVersion": 1, "clientInfo": {"name": "", "version": "", "title": "T"}},
+        {"protocolVersion": 2, "info": {**NO_NAME, "title": "T"}},
+        [],
+    ),
     "what only version 1 lets a client offer is lost": Case(
         *(1, "initialize", "params"),
         client_1(
@@ -371,6 +377,12 @@ UPGRADED = {
             "agentCapabilities.sessionCapabilities.resume",
             "agentCapabilities.sessionCapabilities.close",
         ],
+    ),
+    "an agent with an empty version gets one": Case(
+        *(1, "initialize", "result"),
+        {**agent_1(), "agentInfo": {"name": "n", "version": ""}},
+        {**agent_2(), "info": {"name": "n", "version": "0"}},
+        [],
     ),
     "SSE has no word in version 2, false is left out": Case(
         *(1, "initialize", "result"),
@@ -946,7 +958,7 @@ def said(value: Any) -> Any:
 
 def _named(struct: Any) -> Any:
     name = "client_info" if isinstance(struct, v1.InitializeRequest) else "agent_info"
-    return struct if getattr(struct, name) else replace(struct, **{name: NAMELESS})
+    return replace(struct, **{name: named(getattr(struct, name))})
 
 
 def _client_1(struct: v1.InitializeRequest) -> Any:
@@ -966,7 +978,7 @@ def _agent_1(struct: v1.InitializeResponse) -> Any:
 
 def _client_2(struct: Any) -> Any:
     capabilities = struct.capabilities or v2.ClientCapabilities()
-    info = struct.info or NAMELESS
+    info = named(struct.info)
     return v2.InitializeRequest(2, info, capabilities, meta=struct.meta, unknown=struct.unknown)
 
 
@@ -976,7 +988,7 @@ def _agent_2(struct: Any) -> Any:
         capabilities = replace(capabilities, auth=UNSET)  # without extensions it says nothing
     return v2.InitializeResponse(
         2,
-        struct.info or NAMELESS,
+        named(struct.info),
         capabilities,
         struct.auth_methods,
         meta=struct.meta,

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from msgspec.structs import replace
+
 from twofold.convert.carry import carried
 from twofold.convert.losses import Losses
 from twofold.wire import codec, v1, v2
@@ -30,6 +32,15 @@ T = TypeVar("T")
 W = TypeVar("W", bound=Wire)
 
 
+def named(info: Maybe[Implementation]) -> Implementation:
+    """Who a peer of version 1 is, for version 2: neither the name nor the version is empty."""
+    if not info:
+        return NAMELESS
+    if info.name and info.version:
+        return info
+    return replace(info, name=info.name or NAMELESS.name, version=info.version or NAMELESS.version)
+
+
 # ---- the client ----------------------------------------------------------------------------
 
 
@@ -38,7 +49,7 @@ def upgrade_client(params: v1.InitializeRequest, losses: Losses) -> v2.Initializ
     capabilities = params.client_capabilities
     return v2.InitializeRequest(
         2,
-        params.client_info or NAMELESS,
+        named(params.client_info),
         _upgrade_client_capabilities(capabilities, losses) if capabilities else UNSET,
         **carried(params, v2.InitializeRequest, losses, ""),
     )
@@ -146,7 +157,7 @@ def upgrade_agent(result: v1.InitializeResponse, losses: Losses) -> v2.Initializ
         losses.report("agentCapabilities.auth.logout", _LOGOUT if methods else only)
     return v2.InitializeResponse(
         2,
-        result.agent_info or NAMELESS,
+        named(result.agent_info),
         _upgrade_agent_capabilities(capabilities, losses),
         UNSET if result.auth_methods is UNSET else methods,
         **carried(result, v2.InitializeResponse, losses, ""),

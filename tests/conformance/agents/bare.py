@@ -1,7 +1,7 @@
 """An agent of version 1 that has only what version 1 demands, written without a library.
 
-It names neither itself nor its messages, answers one request after the other, and knows a session
-only as long as it runs. The prompt `slow` is answered when it is cancelled.
+It gives neither itself nor its messages a name, answers one request after the other, and keeps a
+session only as long as it runs. The prompt `slow` is answered when it is cancelled.
 """
 
 import json
@@ -9,6 +9,8 @@ import sys
 from typing import Any
 
 Json = dict[str, Any]
+
+NAMELESS = {"name": "", "version": ""}
 
 sessions: set[str] = set()
 running: dict[str, Any] = {}
@@ -53,7 +55,8 @@ def receive(message: Json) -> None:
     elif method is None or "id" not in message:
         pass
     elif method == "initialize":
-        send(id=message["id"], result={"protocolVersion": 1, "agentCapabilities": {}})
+        result = {"protocolVersion": 1, "agentInfo": NAMELESS, "agentCapabilities": {}}
+        send(id=message["id"], result=result)
     elif method == "session/new":
         send(id=message["id"], result=new_session())
     elif method == "session/prompt":
