@@ -90,8 +90,9 @@ def ended(visit: Visit, turn: Turn) -> None:
 
 
 def codes(lines: list[Line]) -> str:
-    """The codes of the errors in some lines, or that there are none."""
-    return ", ".join(answer(each) for line in lines for each in line.messages) or "no answer"
+    """The codes of the errors in some lines, in any order, or that there are none."""
+    found = [answer(each) for line in lines for each in line.messages]
+    return ", ".join(sorted(found)) or "no answer"
 
 
 def answer(reply: Json) -> str:
@@ -788,6 +789,7 @@ async def an_object_that_is_no_message(visit: Visit) -> str:
 async def an_empty_batch_is_refused(visit: Visit) -> None:
     lines = await bad_line(visit, b"[]")
     assert codes(lines) == str(INVALID_REQUEST)
+    assert lines[0].messages[0]["id"] is None
     assert not is_array(lines[0])
 
 
@@ -805,6 +807,7 @@ async def notifications_in_a_batch_get_no_reply(visit: Visit) -> None:
 async def each_invalid_entry_is_refused(visit: Visit) -> None:
     lines = await bad_line(visit, b'[1, "two"]')
     assert codes(lines) == f"{INVALID_REQUEST}, {INVALID_REQUEST}"
+    assert all(each["id"] is None for line in lines for each in line.messages)
 
 
 @probe(v2="BATCH-204")
