@@ -403,18 +403,19 @@ def test_a_call_that_is_asked_about_is_shown_by_the_question_alone() -> None:
     assert "  +line 0" in rows
 
 
-def test_a_diff_that_a_question_has_printed_is_not_printed_again() -> None:
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_diff_that_a_question_has_printed_is_not_printed_again(whole: bool) -> None:
     scene = Scene(rows=20).play(call("a", "pending", content=[new_file(3)]))
     asks(scene, "a")
     scene.board.ask(Key("entry", 0))
-    scene.board.ask_in_full(line("the question, with the diff").rows(40), 40)
+    scene.board.ask_in_full(line("the question, with the diff").rows(40), 40, whole=whole)
     scene.draw()
     scene.board.take(scene.session.settle(1))
     scene.board.ask(None)
     scene.play(call("a", "completed"))
     rows = scene.end()
     assert rows.index("the question, with the diff") < rows.index("✓ Call a  (completed)")
-    assert "  +line 0" not in rows
+    assert ("  +line 0" in rows) == (not whole)
 
 
 def test_what_is_kept_is_not_written_again_and_what_came_meanwhile_is() -> None:

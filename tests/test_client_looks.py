@@ -201,7 +201,7 @@ def test_a_question_that_a_narrow_screen_may_have_cut_is_shown_again_before_it_i
     command = [*RUN, "--start", "go", "--", *raw_agent(ASKS)]
     with Stage(command, columns=80, rows=24) as stage:
         stage.wait_for("waiting for you")
-        stage.resize(40, 10)
+        stage.resize(50, 10)
         stage.wait_for("everything first")
         stage.press("y")
         stage.wait_gone("everything first")

@@ -390,7 +390,7 @@ def test_what_is_folded_is_shown_before_it_is_allowed(how: str) -> None:
         await turns()
         folded = [plain(row) for row in questions.printed(60, 20)]
         assert "  … 288 more lines, Ctrl-O shows them" in folded
-        assert "  (to allow it shows everything first)" in shown(questions).split("\n")
+        assert "  (a key that allows shows everything first)" in shown(questions).split("\n")
         await asyncio.sleep(SILENCE)
         assert questions.unfold() if how == "ctrl-o" else questions.press(how)
         await turns()

@@ -210,6 +210,7 @@ class Conversation:
             self._drawing.board.redraw()
             self._drawing.soon()
         else:
+            self._session.flush_changes()  # an answer is about what is on the screen
             return self._questions.press(key, alone=self._keys.alone)
         return True
 

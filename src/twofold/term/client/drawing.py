@@ -231,8 +231,8 @@ class Drawing:
         call = self._session.state.tool_calls.get(asked.tool_call_id or "") if asked else None
         self.board.ask(Key("entry", call.index) if call is not None else None)
         printed = self._questions.printed(width, room, dumb=self._display.dumb)
-        if printed:
-            self.board.ask_in_full(printed, width)
+        if asked is not None and printed:
+            self.board.ask_in_full(printed, width, whole=not asked.folded)
 
     def _status(self, width: int) -> Row:
         state = footer(self._session.state)

@@ -166,7 +166,7 @@ class Asked:
         packed = _packed(self._confirmation(again) if again else self._answers(opened), width)
         lines = [Line(parts, ((INDENT, ""),)) for parts in packed]
         if self.folded:
-            lines.append(line("(to allow it shows everything first)", "yellow", INDENT))
+            lines.append(line("(a key that allows shows everything first)", "yellow", INDENT))
         if left := len(self.question.options) - len(self.choices):
             lines.append(line(f"({counted(left, 'more option')} without a key)", "dim", INDENT))
         if others:

@@ -190,12 +190,15 @@ class Board:
                 self._by_key[each].refresh()
 
     @allowance(COLOURING)
-    def ask_in_full(self, rows: Sequence[Row], width: int) -> None:
-        """A question that does not fit on the screen: it stands there for good, below all else."""
+    def ask_in_full(self, rows: Sequence[Row], width: int, *, whole: bool = True) -> None:
+        """A question that does not fit on the screen: it stands there for good, below all else.
+
+        If it is `whole`, so are the diffs in it: they are not shown again with their tool call.
+        """
         self._clear(width)
         self._settled += rows
         card = self._by_key.get(self._asked) if self._asked is not None else None
-        if isinstance(card, BlockCard):
+        if whole and isinstance(card, BlockCard):
             card.printed_diffs()
 
     def keep(self) -> None:
