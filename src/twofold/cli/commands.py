@@ -193,7 +193,7 @@ def _dialect(source: str) -> Dialect | None:
 
 def _print(out: IO[bytes], value: Any) -> None:
     line = codec.encode(value)
-    out.write((harmless_json(line) if out.isatty() else line) + b"\n")
+    out.write((harmless_json(line) if sys.stdout.isatty() else line) + b"\n")
 
 
 def _report(line: int, path: str, reason: str) -> None:

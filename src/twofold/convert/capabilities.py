@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from msgspec.structs import replace
-
 from twofold.convert.carry import carried
 from twofold.convert.losses import Losses
 from twofold.wire import codec, v1, v2
