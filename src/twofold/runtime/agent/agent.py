@@ -51,7 +51,8 @@ class Agent:
 
     `prompts` names what prompts may hold besides text and links, `mcp` the kinds of MCP servers
     that it connects to. `keep` is a directory in which sessions survive a restart. `versions` are
-    the versions of the protocol that it speaks.
+    the versions of the protocol that it speaks. Lines of a client that are longer than `line_limit`
+    bytes are refused.
     """
 
     def __init__(

@@ -96,7 +96,8 @@ async def connect(
     `ask`, and rejected if there is nobody to ask. `offer` names what the client does: `fs` and
     `terminal` for agents of version 1, `login` if someone can log in at a terminal. Commands that
     the client runs for the agent get the variables that any command needs, those of `env`, and
-    those of this process that `pass_env` names.
+    those of this process that `pass_env` names. Lines of the agent that are longer than
+    `line_limit` bytes are passed over.
     """
     if version not in (None, 1, 2) or not set(get_args(Offered)).issuperset(offer):
         raise LocalError(
