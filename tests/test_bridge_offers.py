@@ -464,11 +464,14 @@ def test_a_question_shows_the_file_and_what_would_become_of_it(tmp_path: Path) -
                 asked = permissions(client)[-1]
                 call = asked["subject"]["toolCall"]
                 assert (call["kind"], call["locations"]) == ("edit", [{"path": path}])
-                (diff,) = call["content"]
+                diff, *text = call["content"]
                 operation = "add" if name == "new" else "modify"
                 assert diff["changes"] == [{"operation": operation, "path": path}]
-                assert "+2\n" in diff["patch"]["text"]
-                assert ("-two\n" in diff["patch"]["text"]) == (name == "a")
+                if name == "bytes":  # there is no old text to compare with
+                    assert [each["content"]["text"] for each in text] == ["one\n2\n"]
+                else:
+                    assert "+2\n" in diff["patch"]["text"]
+                    assert ("-two\n" in diff["patch"]["text"]) == (name == "a")
                 assert "allow_always" not in {each["kind"] for each in asked["options"]}
                 done = [each for each in client.updates() if "toolCallId" in each][-1]
                 assert (done["toolCallId"], done["status"]) == (call["toolCallId"], "completed")

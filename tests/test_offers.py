@@ -16,7 +16,7 @@ from tests.raw_agent import RUNNING, Json, Problems, RawAgent, talk
 from tests.raw_process import raw_agent
 from twofold import ClientSession, Policy, Question, connect
 from twofold.policy import parse_rule
-from twofold.runtime.client.offers import NOT_ALLOWED
+from twofold.rpc.errors import NOT_ALLOWED
 from twofold.wire import v2
 from twofold.wire.shared import Content, PermissionOption
 

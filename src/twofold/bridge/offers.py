@@ -9,22 +9,19 @@ by byte, its exit status, and a cancel. When the session ends, so does what runs
 
 import asyncio
 import os
-import shlex
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Coroutine
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
 from twofold.bridge.translation import Outcome, read_result
-from twofold.convert.diffs import git_patch
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.messages import Failure, Request, RequestId
 from twofold.runtime.errors import Problem, Report
 from twofold.runtime.files import Files
-from twofold.runtime.terminals import Terminals, command_of
+from twofold.runtime.terminals import Terminals, typed_command
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed
 from twofold.wire.shared import Capability, PermissionOption, SelectedPermissionOutcome
@@ -35,8 +32,6 @@ if TYPE_CHECKING:
 
 Answer: TypeAlias = Callable[["_Session", RequestId, Any], Awaitable[Any]]
 
-NOT_ALLOWED = -32001
-"""The code of a refusal; the protocol has none for it."""
 REMEMBERED = 1000
 """How much of what is always allowed is remembered in a session."""
 
@@ -83,20 +78,9 @@ class _Session:
 
     async def write(self, asker: RequestId, params: v1.WriteTextFileRequest) -> Any:
         path = self.files.path_of(params.path)
-        call = _file_call("edit", f"Write {path}", path, self._change(path, params))
+        change = self.files.change(params, path)
+        call = _file_call("edit", f"Write {path}", path, *change)
         return await self._with_call(asker, call, lambda: self.files.write(params, path))
-
-    def _change(self, path: Path, params: v1.WriteTextFileRequest) -> v2.ToolCallContent:
-        """What writing would do to a file."""
-        old: str | None = None
-        change: v2.DiffChange = v2.DiffAdd(str(path))
-        if os.path.exists(path):
-            change = v2.DiffModify(str(path))
-            with suppress(RequestError):  # it holds no text: all that is new is shown
-                wanted = v1.ReadTextFileRequest(params.session_id, str(path))
-                old = self.files.read(wanted, path).content
-        patch = git_patch(str(path), old, params.content)
-        return v2.Diff([change], v2.DiffPatch("git_patch", patch) if patch else UNSET)
 
     async def _with_call(
         self, asker: RequestId, call: v2.ToolCallPatch, work: Callable[[], Any]
@@ -120,11 +104,7 @@ class _Session:
     async def create(self, asker: RequestId, params: v1.CreateTerminalRequest) -> Any:
         checked = self.terminals.directory_of(params)
         cwd = str(checked)
-        # The variables belong to what is allowed: one can make any program run another.
-        variables = [
-            f"{shlex.quote(each.name)}={shlex.quote(each.value)}" for each in params.env or ()
-        ]
-        command = " ".join([*variables, command_of(params)])
+        command = typed_command(params)
         key = ("execute", command, cwd)
         if key not in self._always:
             subject = v2.CommandPermissionSubject(command, cwd)
@@ -175,7 +155,7 @@ class _Session:
         if allowed is None or self.over:
             raise RequestError.cancelled()
         if not allowed:
-            raise RequestError(NOT_ALLOWED, "The client does not allow it")
+            raise RequestError.not_allowed()
 
     # ---- what the client is told
 

@@ -18,6 +18,8 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 AUTH_REQUIRED = -32000
 RESOURCE_NOT_FOUND = -32002
+NOT_ALLOWED = -32001
+"""The code of a refusal by a person or a rule; the protocol has none for it."""
 REQUEST_CANCELLED = -32800
 
 _CAUSES = ("details", "reason", "message", "error", "cause")
@@ -47,6 +49,12 @@ class RequestError(TwofoldError):
         """The peer filled something that has a bound; `advice` is what it can do."""
         reason = f"the limit is {limit}: {advice}"
         return cls(INVALID_REQUEST, f"Too many {what}", {"reason": reason, "limit": limit})
+
+    @classmethod
+    def not_allowed(cls, reason: str = "") -> "RequestError":
+        """A person or a rule does not allow it; `reason` may say who decided."""
+        data = {"reason": reason} if reason else UNSET
+        return cls(NOT_ALLOWED, "The client does not allow it", data)
 
     @classmethod
     def cancelled(cls) -> "RequestError":

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from twofold.convert.diffs import git_patch
 from twofold.errors import LocalError
 from twofold.rpc.errors import (
     INTERNAL_ERROR,
@@ -23,9 +24,14 @@ from twofold.rpc.errors import (
     RESOURCE_NOT_FOUND,
     RequestError,
 )
-from twofold.wire import v1
+from twofold.wire import v1, v2
+from twofold.wire.base import UNSET
+from twofold.wire.content import TextContent
+from twofold.wire.shared import Content
 
 MIB = 1024 * 1024
+_COMPARED = 8 * MIB
+"""How many characters of a file, old and new, are compared; a larger one is shown as it will be."""
 
 
 class Roots:
@@ -105,6 +111,20 @@ class Files:
             _replace(folder, resolved.name, data, path)
         return v1.Empty()
 
+    def change(self, params: v1.WriteTextFileRequest, checked: Path) -> list[v2.ToolCallContent]:
+        """What a write would change, all of it; without a diff if the old text cannot be read."""
+        name, new = str(checked), params.content
+        asked = v1.ReadTextFileRequest(params.session_id, params.path)
+        try:
+            old = self.read(asked, checked).content
+        except RequestError as error:
+            if error.code == RESOURCE_NOT_FOUND:
+                return [_diff(v2.DiffAdd(name), git_patch(name, None, new))]
+            old = None
+        if old is None or len(old) + len(new) > _COMPARED:
+            return [_diff(v2.DiffModify(name), ""), Content(TextContent(new))]
+        return [_diff(v2.DiffModify(name), git_patch(name, old, new))]
+
     @contextmanager
     def _folder_of(self, resolved: Path, path: str, *, create: bool = False) -> Iterator["_Folder"]:
         root = self._roots.root_of(resolved, path)
@@ -172,6 +192,10 @@ _CODES = {
     errno.ELOOP: INVALID_PARAMS,
     errno.ENAMETOOLONG: INVALID_PARAMS,
 }
+
+
+def _diff(change: v2.DiffChange, patch: str) -> v2.Diff:
+    return v2.Diff([change], v2.DiffPatch("git_patch", patch) if patch else UNSET)
 
 
 def _refused(code: int, path: str, reason: str) -> RequestError:

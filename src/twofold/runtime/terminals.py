@@ -67,6 +67,15 @@ def command_of(params: v1.CreateTerminalRequest) -> str:
     return shlex.join([params.command, *params.args]) if params.args else params.command
 
 
+def typed_command(params: v1.CreateTerminalRequest) -> str:
+    """The same with the variables that the agent sets for it.
+
+    They belong to what is allowed: a variable can make any program run another.
+    """
+    variables = [f"{shlex.quote(one.name)}={shlex.quote(one.value)}" for one in params.env or ()]
+    return " ".join([*variables, command_of(params)])
+
+
 class Terminals:
     """The terminals of one session; `on_update` is told all that happens in them.
 

@@ -5,27 +5,20 @@ permission like any other, held in the session's state while it waits. What was 
 done: the file that was shown, the command with the variables and the directory that were shown.
 """
 
-import shlex
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twofold.convert.diffs import git_patch
 from twofold.policy import Subject
-from twofold.rpc.errors import RESOURCE_NOT_FOUND, RequestError
+from twofold.rpc.errors import RequestError
 from twofold.runtime.client.permissions import HOME, names_of
-from twofold.runtime.files import MIB, Files
-from twofold.runtime.terminals import Terminals, command_of
+from twofold.runtime.files import Files
+from twofold.runtime.terminals import Terminals, typed_command
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET
-from twofold.wire.content import TextContent
-from twofold.wire.shared import Content, PermissionOption
+from twofold.wire.shared import PermissionOption
 
 if TYPE_CHECKING:
     from twofold.runtime.client.session import ClientSession
-
-NOT_ALLOWED = -32001
-"""The code of a refusal; the protocol has none for it."""
 
 _OPTIONS = [
     PermissionOption("allow", "Allow", "allow_once"),
@@ -33,8 +26,6 @@ _OPTIONS = [
     PermissionOption("reject", "Reject", "reject_once"),
     PermissionOption("reject-always", "Never allow", "reject_always"),
 ]
-_COMPARED = 8 * MIB
-"""How many characters of a file, old and new, are compared; a larger one is shown as it will be."""
 
 
 class Offers:
@@ -74,31 +65,15 @@ class Offers:
 
     async def _write(self, params: v1.WriteTextFileRequest) -> v1.Empty:
         path = self._files.path_of(params.path)
-        content = self._change(params, path)
+        content = tuple(self._files.change(params, path))
         await self._allowed("edit", f"Write {path}", path=str(path), content=content)
         return self._files.write(params, path)
-
-    def _change(
-        self, params: v1.WriteTextFileRequest, path: Path
-    ) -> tuple[v2.ToolCallContent, ...]:
-        """What a write would change, all of it; without a diff if the old text cannot be read."""
-        name, new = str(path), params.content
-        asked = v1.ReadTextFileRequest(params.session_id, params.path)
-        try:
-            old = self._files.read(asked, path).content
-        except RequestError as error:
-            if error.code == RESOURCE_NOT_FOUND:
-                return (_diff(v2.DiffAdd(name), git_patch(name, None, new)),)
-            old = None
-        if old is None or len(old) + len(new) > _COMPARED:
-            return (_diff(v2.DiffModify(name), ""), Content(TextContent(new)))
-        return (_diff(v2.DiffModify(name), git_patch(name, old, new)),)
 
     # ---- terminals
 
     async def _create(self, params: v1.CreateTerminalRequest) -> v1.CreateTerminalResponse:
         cwd = self._terminals.directory_of(params)
-        command = _typed(params)
+        command = typed_command(params)
         await self._allowed("execute", f"Run {command}", command=command, cwd=str(cwd))
         return await self._terminals.create(params, cwd)
 
@@ -149,22 +124,7 @@ class Offers:
         if decided.by == "cancel":
             raise RequestError.cancelled()
         if not decided.allowed:
-            raise RequestError(
-                NOT_ALLOWED, "The client does not allow it", {"reason": decided.outcome}
-            )
-
-
-def _typed(params: v1.CreateTerminalRequest) -> str:
-    """The command as one would type it, with the variables that the agent sets for it.
-
-    They belong to what is allowed: a variable can make any program run another.
-    """
-    set_first = [f"{shlex.quote(one.name)}={shlex.quote(one.value)}" for one in params.env or ()]
-    return " ".join([*set_first, command_of(params)])
-
-
-def _diff(change: v2.DiffChange, patch: str) -> v2.Diff:
-    return v2.Diff([change], v2.DiffPatch("git_patch", patch) if patch else UNSET)
+            raise RequestError.not_allowed(decided.outcome)
 
 
 _ANSWERS: dict[str, Callable[[Offers, Any], Awaitable[Any]]] = {
