@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import texts, tool_call_patches_v2, v2_permission_requests
+from tests.test_session_laws import opcodes
 from twofold.session import Session, Terminal
 from twofold.text import one_line, sanitize
 from twofold.view.blocks import (
@@ -282,6 +283,15 @@ def test_an_object_without_end_says_how_much_is_left_out() -> None:
     (part,) = of_call(rawInput=list(range(MOST_VALUES + 7))).parts
     assert isinstance(part, ValuesPart)
     assert (len(part.values), part.more) == (MOST_VALUES, 7)
+
+
+def test_a_part_of_a_question_costs_the_same_however_many_there_are() -> None:
+    def work(count: int) -> int:
+        content = [{"type": "_novel", "value": number} for number in range(count)]
+        return opcodes(lambda: of_call(content=content))
+
+    few, many = work(100), work(400)
+    assert many < 5 * few
 
 
 def test_what_is_nested_deeper_than_python_goes_is_shown() -> None:

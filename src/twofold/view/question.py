@@ -108,7 +108,7 @@ class _Found:
         self._texts = {one_line(title)}
         self._lines: set[str] = set()  # of diffs
         self._diffs: set[bytes] = set()
-        self._objects: list[tuple[str, Any]] = []
+        self._objects: set[tuple[str, bytes]] = set()
         self._leaves: set[str] = set()  # of objects
         self._names = {title}
 
@@ -280,9 +280,10 @@ class _Found:
         """Any JSON: what would run as commands, everything else value by value."""
         if value is UNSET or value is None or value == {} or value == [] or value == "":
             return
-        if any(name == known and _same(value, other) for known, other in self._objects):
+        identity = (name, _identity(value))
+        if identity in self._objects:
             return
-        self._objects.append((name, value))
+        self._objects.add(identity)
         values: list[Value] = []
         more = self._walk(value, values)
         if values:
@@ -398,15 +399,9 @@ def _readable(content: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _identity(diff: AnyDiff) -> bytes:
+def _identity(value: Any) -> bytes:
+    """A digest: the same for what is written alike."""
     try:
-        return hashlib.sha256(codec.encode(diff)).digest()
+        return hashlib.sha256(codec.encode(value)).digest()
     except RecursionError:
-        return f"{id(diff)}".encode()
-
-
-def _same(one: Any, other: Any) -> bool:
-    try:
-        return bool(one == other)
-    except RecursionError:
-        return one is other
+        return f"{id(value)}".encode()
