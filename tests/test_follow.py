@@ -1,5 +1,7 @@
 """Views that stay: reading again just what the keys name is as good as reading everything."""
 
+import base64
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -10,9 +12,9 @@ from hypothesis import strategies as st
 from tests.strategies import v2_permission_requests, v2_struct_streams
 from twofold.session import Session
 from twofold.session.reduce import NotBase64
-from twofold.view.blocks import Block, ToolCallBlock
-from twofold.view.follow import FOOTER, Follower, Key
-from twofold.view.outline import entry_block, outline
+from twofold.view.blocks import Block, ToolCallBlock, UnknownBlock
+from twofold.view.follow import FOOTER, LONGEST_OUTPUT, Follower, Key
+from twofold.view.outline import MOST_KINDS, entry_block, outline
 from twofold.wire import codec, v2
 
 
@@ -129,3 +131,29 @@ def test_the_lines_of_a_diff_are_found_once_as_long_as_it_is_the_same() -> None:
     assert item() is first
     session.apply(v2.ToolCallUpdate("c", content=[v2.JuneDiff("/a", "newer\n")]))
     assert item() is not first
+
+
+def test_of_unknown_updates_the_first_kinds_are_named_and_the_others_counted() -> None:
+    session = Session("s")
+    follower = Follower(session)
+    keys: list[Key] = []
+    for number in range(MOST_KINDS + 5):
+        for tag in ("often", f"tag{number}"):
+            update = codec.decode_update_v2(json.dumps({"sessionUpdate": tag}))
+            keys += follower.take(session.apply(update))
+    found = [follower.block(key) for key in dict.fromkeys(keys)]
+    assert found[:2] == [UnknownBlock("often", MOST_KINDS + 5), UnknownBlock("tag0", 1)]
+    assert found[MOST_KINDS:] == [UnknownBlock("6 more kinds", 6)]
+    assert found == [block for block in outline(session) if isinstance(block, UnknownBlock)]
+
+
+def test_of_a_very_long_output_a_block_holds_the_end() -> None:
+    session = Session("s")
+    follower = Follower(session)
+    session.apply(v2.ToolCallUpdate("c", content=[v2.Terminal("t")]))
+    line = base64.b64encode(b"x" * 65_535 + b"\n").decode()
+    for _ in range(40):
+        follower.take(session.apply(v2.TerminalOutputChunk("t", line)))
+        block = follower.block(Key("entry", 0))
+    assert isinstance(block, ToolCallBlock)
+    assert len(getattr(block.items[0], "text", "")) == LONGEST_OUTPUT

@@ -6,7 +6,7 @@ nothing here draws or waits.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple, TypeAlias, assert_never
+from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 
 from twofold.session import Session, ToolCall
 from twofold.session.changes import (
@@ -31,13 +31,13 @@ from twofold.session.changes import (
 from twofold.view.blocks import Block
 from twofold.view.outline import (
     Look,
+    UnknownKinds,
     compaction_block,
     footer,
     notice_block,
     permission_block,
     plan_block,
     subagent_block,
-    unknown_blocks,
 )
 from twofold.wire import v2
 
@@ -54,6 +54,8 @@ class Key(NamedTuple):
 
 
 FOOTER = Key("footer", "")
+LONGEST_OUTPUT: Final = 1 << 20
+"""How many characters of a terminal's output a block holds, counted from the end."""
 
 
 class Follower:
@@ -61,7 +63,9 @@ class Follower:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._look = Look(session)
+        self._look = Look(session, LONGEST_OUTPUT)
+        self._kinds = UnknownKinds(session)
+        self._noted: dict[int, tuple[list[v2.ToolCallContent], int]] = {}  # what of an entry
         self._showing: dict[str, set[int]] = {}  # the entries that show a terminal, by its id
         self._asked: dict[int | str, Key] = {}  # where a question stands, also after its answer
 
@@ -77,12 +81,13 @@ class Follower:
         keys += [Key("notice", index) for index in range(len(session.notices))]
         keys += [Key("compaction", identity) for identity in session.compactions]
         keys += [Key("subagent", identity) for identity in session.subagents]
-        keys += [Key("unknown", update.tag) for update in session.unknown]
+        keys += [Key("unknown", kind) for kind in self._kinds.all()]
         return list(dict.fromkeys([*keys, FOOTER]))
 
     def take(self, changes: Iterable[Change]) -> list[Key]:
         """The blocks that the changes made new, other or gone, each once."""
-        return list(dict.fromkeys(key for change in changes for key in self._keys(change)))
+        every = dict.fromkeys(changes)  # many say the same
+        return list(dict.fromkeys(key for change in every for key in self._keys(change)))
 
     def block(self, key: Key) -> Block | None:
         """What to show there now; None if there is nothing (any more)."""
@@ -104,8 +109,7 @@ class Follower:
             case "subagent":
                 return subagent_block(session.subagents[str(identity)])
             case "unknown":
-                alike = [update for update in session.unknown if update.tag == identity]
-                return unknown_blocks(alike)[0] if alike else None
+                return self._kinds.block(identity)
             case "footer":
                 return footer(session)
             case _:
@@ -133,7 +137,7 @@ class Follower:
             case SubagentChanged():
                 yield Key("subagent", change.session_id)
             case UnknownAdded():
-                yield Key("unknown", self.session.unknown[change.index].tag)
+                yield Key("unknown", self._kinds.of(change.index))
             case (
                 CommandsChanged()
                 | ConfigChanged()
@@ -149,9 +153,11 @@ class Follower:
         entry = self.session.entries[index]
         if isinstance(entry, ToolCall):
             self._look.refresh_call(entry)
-            for content in entry.content:
+            noted, count = self._noted.get(index, (None, 0))
+            for content in entry.content[count if noted is entry.content else 0 :]:
                 if isinstance(content, v2.Terminal):
                     self._showing.setdefault(content.terminal_id, set()).add(index)
+            self._noted[index] = entry.content, len(entry.content)
 
     def _question(self, request_id: int | str) -> Key:
         """Where a question stands: with its tool call, or by itself."""

@@ -7,9 +7,11 @@ blocks. Whatever peers sent, a block comes of it, and every string in it is safe
 
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from functools import lru_cache
+from itertools import chain, islice
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from twofold.session import (
@@ -48,7 +50,7 @@ from twofold.view.blocks import (
     UnknownBlock,
 )
 from twofold.view.content import content_items, unknown
-from twofold.view.diff import AnyDiff, diff_lines
+from twofold.view.diff import diff_lines
 from twofold.wire import v2
 from twofold.wire.base import UNSET
 from twofold.wire.shared import Content, Cost, Error, Notice, UsageUpdate
@@ -79,8 +81,6 @@ STOP_REASONS = {
 }
 CURRENCIES = {"USD": "$", "EUR": "€", "GBP": "£"}
 
-Diffs: TypeAlias = list[tuple[AnyDiff, DiffItem]]
-
 # What tools of these kinds give is output and files; of those, words of the agent.
 _LOGS = frozenset({"read", "edit", "delete", "move", "search", "execute"})
 _PROSE = frozenset({"think", "switch_mode"})
@@ -91,6 +91,12 @@ MOST_QUESTIONS = 20
 """How many questions about one tool call, and how many answers, are shown with it."""
 MOST_OPTIONS = 20
 """How many options of a question are shown: nobody reads more."""
+MOST_KINDS = 20
+"""How many kinds of unknown updates have a block of their own."""
+MOST_SETTINGS = 100
+"""How many settings a footer has: no status line has room for more."""
+OTHER_KINDS = -1
+"""What all further kinds are called together."""
 
 
 Remarks: TypeAlias = Sequence[tuple[int, Block]]
@@ -113,7 +119,7 @@ def outline(session: Session, remarks: Remarks = ()) -> list[Block]:
     blocks += [notice_block(notice) for notice in session.notices]
     blocks += [compaction_block(compaction) for compaction in session.compactions.values()]
     blocks += [subagent_block(subagent) for subagent in session.subagents.values()]
-    blocks += unknown_blocks(session.unknown)
+    blocks += UnknownKinds(session).blocks()
     blocks.append(footer(session))
     return blocks
 
@@ -126,11 +132,14 @@ def entry_block(session: Session, entry: Entry) -> MessageBlock | ToolCallBlock:
 class Look:
     """A look at a session; what costs much is found once, also by a look that is refreshed."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, longest: int | None = None) -> None:
+        """`longest`: how many characters of a terminal's output are kept; None: all of them."""
         self._session = session
+        self._longest = longest
         self._texts: dict[str, TerminalText] = {}
         self._fed: dict[str, tuple[bytearray, int]] = {}  # what of the outputs is in the texts
-        self._diffs: dict[str, Diffs] = {}  # by tool call
+        self._contents: dict[str, _Content] = {}  # by tool call
+        self._terminals: dict[str, tuple[tuple[Any, ...], TerminalItem]] = {}
         self.refresh()
 
     def refresh(self) -> None:
@@ -185,50 +194,35 @@ class Look:
         permissions = tuple(map(permission_block, islice(asked.values(), MOST_QUESTIONS)))
         status = "waiting" if permissions else self._session.outcome(call)
         kind = call.kind if call.kind in KIND_ICONS else "other"
-        before, now = self._diffs.get(call.tool_call_id, []), Diffs()
-        items = tuple(
-            _as_written(item, kind)
-            for each in call.content
-            for item in self._items(each, before, now)
-        )
-        if before or now:
-            self._diffs[call.tool_call_id] = now
+        content = self._content(call, kind)
         return ToolCallBlock(
             glyph=GLYPHS[status],
             status=status,
             kind=kind,
             title=one_line(call.title or "") or one_line(call.name or "") or kind,
-            locations=tuple(map(_location, call.locations)),
-            items=items or tuple(_raw_items(call)),
+            locations=content.locations(call),
+            items=tuple(chain.from_iterable(content.items)) or content.raw(call),
             permissions=permissions,
             more_permissions=len(asked) - len(permissions),
             decisions=tuple(map(decision_words, call.decisions[-MOST_QUESTIONS:])),
         )
 
-    def _items(self, content: v2.ToolCallContent, before: Diffs, now: Diffs) -> tuple[Item, ...]:
-        match content:
-            case Content():
-                return content_items([content.content])
-            case v2.Terminal():
-                return (self._terminal(content.terminal_id),)
-            case v2.Diff() | v2.JulyDiff() | v2.JuneDiff():
-                return (self._diff(content, before, now),)
-            case _:
-                return (DescribedItem(unknown("content", content.tag)),)
-
-    def _diff(self, diff: AnyDiff, before: Diffs, now: Diffs) -> DiffItem:
-        """The lines of a diff, which are not found again if the call had the same one before."""
-        item = next((item for known, item in before if known is diff), None)
-        item = item or DiffItem(tuple(diff_lines(diff)))
-        now.append((diff, item))
-        return item
+    def _content(self, call: ToolCall, kind: str) -> "_Content":
+        """What the call holds: only what is new is read, and its terminals."""
+        known = self._contents.get(call.tool_call_id)
+        if known is None or known.content is not call.content or known.kind != kind:
+            known = self._contents[call.tool_call_id] = _Content(call.content, kind, known)
+        known.read()
+        for place, terminal_id in known.terminals:
+            known.items[place] = (self._terminal(terminal_id),)
+        return known
 
     def _text(self, terminal: Terminal) -> str:
         """The output as text; what was read before is not read again unless it was replaced."""
         output, identity = terminal.output, terminal.terminal_id
         known, read = self._fed.get(identity, (None, 0))
         if known is not output or read > len(output):
-            self._texts[identity], read = TerminalText(), 0
+            self._texts[identity], read = TerminalText(self._longest), 0
         if read < len(output):
             self._texts[identity].feed(output[read:])
         self._fed[identity] = output, len(output)
@@ -240,8 +234,13 @@ class Look:
             return TerminalItem(
                 None, None, "", False, exit=None, succeeded=False, terminal_id=terminal_id
             )
-        status = terminal.exit_status
-        return TerminalItem(
+        status, size = terminal.exit_status, terminal.size
+        output = id(terminal.output), len(terminal.output)
+        now = (*output, terminal.command, terminal.cwd, status, size)
+        before, item = self._terminals.get(terminal_id, (None, None))
+        if item is not None and before == now:
+            return item
+        item = TerminalItem(
             terminal_id=terminal_id,
             command=sanitize(terminal.command) if terminal.command else None,
             cwd=one_line(terminal.cwd) if terminal.cwd else None,
@@ -250,6 +249,59 @@ class Look:
             exit=_exit(status) if status else None,
             succeeded=status is not None and status.exit_code == 0,
         )
+        self._terminals[terminal_id] = now, item
+        return item
+
+
+class _Content:
+    """What was found of the content of one tool call, which costs much and seldom changes."""
+
+    def __init__(
+        self, content: list[v2.ToolCallContent], kind: str, before: "_Content | None"
+    ) -> None:
+        self.content = content
+        self.kind = kind
+        self.items: list[tuple[Item, ...]] = []
+        """The items of every piece that was read."""
+        self.terminals: list[tuple[int, str]] = []
+        """The terminals among the pieces."""
+        self._locations: tuple[object, tuple[Location, ...]] = (None, ())
+        self._raw: tuple[object, object, tuple[Item, ...]] = (None, None, ())
+        if before is not None and before.kind == kind:  # it may hold the same pieces
+            self.read(dict(zip(map(id, before.content), before.items, strict=False)))
+
+    def read(self, known: Mapping[int, tuple[Item, ...]] = MappingProxyType({})) -> None:
+        """Read what was not read yet."""
+        for piece in self.content[len(self.items) :]:
+            if isinstance(piece, v2.Terminal):
+                self.terminals.append((len(self.items), piece.terminal_id))
+            self.items.append(known.get(id(piece)) or _items(piece, self.kind))
+
+    def locations(self, call: ToolCall) -> tuple[Location, ...]:
+        """Where the call works."""
+        if self._locations[0] is not call.locations:
+            self._locations = call.locations, tuple(map(_location, call.locations))
+        return self._locations[1]
+
+    def raw(self, call: ToolCall) -> tuple[Item, ...]:
+        """What it was given and gave, for a call without content."""
+        given, gave, items = self._raw
+        if given is not call.raw_input or gave is not call.raw_output:
+            items = tuple(_raw_items(call))
+            self._raw = call.raw_input, call.raw_output, items
+        return items
+
+
+def _items(content: v2.ToolCallContent, kind: str) -> tuple[Item, ...]:
+    match content:
+        case Content():
+            return tuple(_as_written(item, kind) for item in content_items([content.content]))
+        case v2.Terminal():
+            return ()  # its output comes by itself: each look reads it anew
+        case v2.Diff() | v2.JulyDiff() | v2.JuneDiff():
+            return (DiffItem(tuple(diff_lines(content))),)
+        case _:
+            return (DescribedItem(unknown("content", content.tag)),)
 
 
 # ---- tool calls ----------------------------------------------------------------------------
@@ -387,12 +439,53 @@ def subagent_block(subagent: v2.SubagentUpdate) -> SubagentBlock:
     return SubagentBlock(one_line(subagent.title or subagent.session_id), description, state)
 
 
-def unknown_blocks(updates: list[v2.UnknownUpdate]) -> list[UnknownBlock]:
-    """Updates of kinds we do not know, one block for each kind."""
-    counts: dict[str, int] = {}
-    for update in updates:
-        counts[update.tag] = counts.get(update.tag, 0) + 1
-    return [UnknownBlock(one_line(tag), count) for tag, count in counts.items()]
+class UnknownKinds:
+    """Updates of kinds we do not know, counted by kind as they come.
+
+    A kind goes by its tag, all beyond the first ones by `OTHER_KINDS`.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._updates = session.unknown
+        self._counts: dict[str, int] = {}
+        self._others: set[str] = set()
+        self._read = 0
+
+    def all(self) -> list[int | str]:
+        """The kinds that have a block."""
+        self._count()
+        return [*self._counts, *([OTHER_KINDS] if self._others else [])]
+
+    def of(self, index: int) -> int | str:
+        """The kind of an update."""
+        self._count()
+        tag = self._updates[index].tag
+        return tag if tag in self._counts else OTHER_KINDS
+
+    def block(self, kind: int | str) -> UnknownBlock | None:
+        """How many updates there are of a kind."""
+        self._count()
+        if isinstance(kind, str):
+            return (
+                UnknownBlock(one_line(kind), self._counts[kind]) if kind in self._counts else None
+            )
+        if not self._others:
+            return None
+        number = len(self._others)
+        words = f"{number:,} more kind{'' if number == 1 else 's'}"
+        return UnknownBlock(words, self._read - sum(self._counts.values()))
+
+    def blocks(self) -> list[UnknownBlock]:
+        """All there is to show."""
+        return [block for kind in self.all() if (block := self.block(kind)) is not None]
+
+    def _count(self) -> None:
+        for update in self._updates[self._read :]:
+            if update.tag in self._counts or len(self._counts) < MOST_KINDS:
+                self._counts[update.tag] = self._counts.get(update.tag, 0) + 1
+            else:
+                self._others.add(update.tag)
+        self._read = len(self._updates)
 
 
 # ---- how the session stands ----------------------------------------------------------------
@@ -400,14 +493,35 @@ def unknown_blocks(updates: list[v2.UnknownUpdate]) -> list[UnknownBlock]:
 
 def footer(session: Session) -> FooterBlock:
     """Title, settings, usage and state: what a status line shows."""
-    settings = [_setting(option) for option in session.config_options]
     return FooterBlock(
         title=one_line(session.title) if session.title else None,
-        settings=tuple(setting for setting in settings if setting is not None),
+        settings=_settings(_Same(session.config_options)),
         usage=usage_words(session.usage) if session.usage else None,
         state=state_words(session.state_update),
         cancelling=session.cancelling,
     )
+
+
+class _Same:
+    """Something that is compared by identity: nobody changes it, others replace it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: list[v2.SessionConfigOption]) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+@lru_cache(maxsize=4)
+def _settings(options: _Same) -> tuple[Setting, ...]:
+    """What is set; a status line asks for it in every frame."""
+    settings = [_setting(option) for option in options.value[:MOST_SETTINGS]]
+    return tuple(setting for setting in settings if setting is not None)
 
 
 def _setting(option: v2.SessionConfigOption) -> Setting | None:
