@@ -92,10 +92,15 @@ class Emulator:
         self.hidden = 0
         """How many rows stand above those that `lines` gave last."""
 
-    def feed(self, data: bytes | bytearray) -> None:
-        """Take in what the program wrote next."""
-        if len(data) > AT_ONCE:
-            data = self._end(data)
+    @property
+    def weight(self) -> int:
+        """How many characters it holds, about."""
+        return self._screen.weight
+
+    def feed(self, data: bytes | bytearray, most: int = AT_ONCE) -> None:
+        """Take in what the program wrote next; of more than `most` bytes only the end."""
+        if len(data) > most:
+            data = self._end(data, min(most, INTERPRETED))
         for piece in self._reader.feed(data):
             if self._plain is None:
                 try:
@@ -131,11 +136,11 @@ class Emulator:
         rows = chain(reversed(written), self._before, reversed(screen.left))
         return rows, screen.scrolled + len(self._before) + self._told + 1
 
-    def _end(self, data: bytes | bytearray) -> bytes | bytearray:
+    def _end(self, data: bytes | bytearray, size: int) -> bytes | bytearray:
         """The end of a lot of output, from the start of a line; what comes before is counted."""
-        start = len(data) - INTERPRETED
+        start = len(data) - size
         # a line that is longer than that is cut
-        start = data.find(b"\n", start, start + INTERPRETED // 2) + 1 or start
+        start = data.find(b"\n", start, start + size // 2) + 1 or start
         while start < len(data) and data[start] & 0xC0 == 0x80:  # within a character
             start += 1
         lines = data.count(b"\n", 0, start)

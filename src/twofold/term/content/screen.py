@@ -48,6 +48,11 @@ class Screen(pyte.Screen):
         """How many rows stand above the screen; the second screen has nothing above it."""
         return self.scrolled if self._main is None else 0
 
+    @property
+    def weight(self) -> int:
+        """How many characters are kept, about: of the rows that left, and of the screen itself."""
+        return self._weight + self.columns * self.lines
+
     def upwards(self) -> Iterator[Parts]:
         """The rows from the bottom of the screen up to the first that is kept."""
         for cells in reversed(self._rows):
