@@ -14,12 +14,15 @@ from twofold.session import Session
 from twofold.session.reduce import NotBase64
 from twofold.term.content import code
 from twofold.term.content.code import Highlighter
+from twofold.term.content.outputs import MOST
 from twofold.term.lines import Parts, line, plain
 from twofold.term.live.board import COLOURING, FOLD, Board
+from twofold.term.live.cards import MOST_ITEMS
 from twofold.term.live.display import Display
 from twofold.view.follow import Key
 from twofold.wire import v2
 from twofold.wire.content import ImageContent, TextContent
+from twofold.wire.shared import PlanRemoved
 
 
 class Scene:
@@ -283,6 +286,65 @@ def test_a_thought_shows_its_end_while_it_is_thought_and_its_beginning_when_it_i
     scene.board.fold_thoughts = False
     scene.play(v2.AgentThoughtChunk("u", TextContent(words)))
     assert "thought59" in " ".join(scene.end())
+
+
+def test_of_many_items_the_last_are_shown_and_the_others_can_be_expanded() -> None:
+    items = [v2.Content(TextContent(f"item {number}")) for number in range(MOST_ITEMS + 10)]
+    scene = Scene(rows=60).play(call("a", content=items))
+    assert scene.terminal.screen[1:3] == ["  … 10 items before", "  item 10"]
+    assert f"  item {MOST_ITEMS + 9}" in scene.terminal.screen
+    toggle(scene)
+    assert "  item 0" in scene.terminal.screen
+    toggle(scene)
+    scene.end()
+    expanded = map(plain, scene.board.expanded(40))
+    assert "  item 0" in expanded
+
+
+def test_of_many_files_the_first_are_named() -> None:
+    files = [v2.ToolCallLocation(f"/file{number}") for number in range(FOLD + 10)]
+    rows = Scene(rows=60).play(call("a", locations=files)).end()
+    assert rows[1] == "  /file0"
+    assert rows[-1] == "  … 10 more files"
+
+
+def test_a_folded_line_is_not_longer_than_a_screen_or_two() -> None:
+    shown = Scene(rows=60).play(call("a", content=[v2.Content(TextContent("x" * 5000))])).end()
+    assert "… 4,000 more characters" in shown[-1] + shown[-2]
+
+
+def test_what_follows_in_a_fence_is_counted_without_being_read() -> None:
+    fence = "```text\n" + "\n".join(f"line {number}" for number in range(100)) + "\n```"
+    rows = Scene(rows=60).play(call("a", content=[v2.Content(TextContent(fence))])).end()
+    code_rows = [row for row in rows if "line " in row]
+    assert rows[-1] == f"  … {100 - len(code_rows)} more lines"
+
+
+def test_of_many_plans_the_last_are_at_the_bottom_and_all_are_in_the_scrollback() -> None:
+    plans = [
+        v2.PlanUpdate(v2.PlanItems(f"{number}", [v2.PlanEntry(f"step {number}", "low", "pending")]))
+        for number in range(6)
+    ]
+    scene = Scene(rows=40).play(*plans)
+    shown = "\n".join(scene.terminal.screen)
+    assert "step 2" not in shown
+    assert "step 3" in shown
+    assert "… and 3 more plans" in shown
+    scene.play(PlanRemoved("5"))
+    assert "… and 2 more plans" in "\n".join(scene.terminal.screen)
+    assert [row for row in scene.end() if "step" in row] == [f"  ○ step {n}" for n in range(5)]
+
+
+def test_output_that_was_there_already_is_read_in_full_when_it_is_unfolded() -> None:
+    output = "".join(f"line {number:05}\n" for number in range(6_000)).encode()
+    scene = Scene(rows=40).play(
+        v2.TerminalUpdate("t", output=v2.TerminalOutput(base64.b64encode(output).decode())),
+        call("a", content=[v2.Terminal("t")]),
+    )
+    assert f"… {6_000 - FOLD:,} lines before" in "\n".join(scene.terminal.screen)
+    toggle(scene)
+    rows = scene.end()
+    assert rows[2:] == [f"    line {number:05}" for number in range(6_000 - MOST, 6_000)]
 
 
 # ---- colours -------------------------------------------------------------------------------------

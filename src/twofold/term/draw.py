@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from rich.style import Style
 
-from twofold.term.content.diff import diff_lines
+from twofold.term.content.diff import LONGEST_FOLDED, diff_lines
 from twofold.term.content.markdown import MarkdownLines
 from twofold.term.lines import AnyStyle, Drawn, Line, Parts, line
 from twofold.view.blocks import (
@@ -143,9 +143,7 @@ def _message(block: MessageBlock, look: Look) -> Iterator[Drawn]:
 
 def tool_call_lines(block: ToolCallBlock, look: Look) -> Iterator[Drawn]:
     """A tool call: what it is and how it stands, where it works, what came of it."""
-    yield tool_call_head(block)
-    for location in _unnamed(block):
-        yield Line(((str(location), path_style(location.path)),), ((INDENT, ""),), prose=False)
+    yield from tool_call_top(block, look)
     yield from _items(block.items, INDENT, "", look)
     for permission in block.permissions:
         yield from permission_lines(permission, INDENT)
@@ -153,6 +151,22 @@ def tool_call_lines(block: ToolCallBlock, look: Look) -> Iterator[Drawn]:
         yield line(f"… {counted(block.more_permissions, 'more question')}", "dim italic", INDENT)
     for decision in block.decisions:
         yield line(decision, "dim italic", INDENT)
+
+
+def tool_call_top(block: ToolCallBlock, look: Look) -> Iterator[Drawn]:
+    """A tool call without what came of it."""
+    yield tool_call_head(block)
+    locations = list(_unnamed(block))
+    left = len(locations) - look.fold if look.fold is not None else 0
+    for location in locations[: look.fold]:
+        yield Line(((str(location), path_style(location.path)),), ((INDENT, ""),), prose=False)
+    if left > 0:
+        yield line(f"… {counted(left, 'more file')}", "dim italic", INDENT)
+
+
+def item_lines(item: Item, look: Look) -> Iterator[Drawn]:
+    """One item of a tool call."""
+    yield from _items((item,), INDENT, "", look)
 
 
 def path_style(path: str) -> Style:
@@ -173,6 +187,8 @@ def tool_call_head(block: ToolCallBlock) -> Line:
 
 def _unnamed(block: ToolCallBlock) -> Iterator[Location]:
     """The locations that no diff of the call names itself."""
+    if not block.locations:
+        return
     diffs = [item.lines for item in block.items if isinstance(item, DiffItem)]
     named = {row.text for lines in diffs for row in lines if row.kind == "file"}
     for location in block.locations:
@@ -251,20 +267,44 @@ def _text(item: TextItem, margin: str, style: AnyStyle, fold: int | None) -> Ite
     text = item.text.strip("\n")
     if not text:
         return
+    text, left = _beginning(text, fold)
     if item.markdown or text.startswith("```"):
         markdown = MarkdownLines()
         drawn = [*markdown.feed(text), *markdown.end()]
-        left = len(drawn) - fold if fold is not None else 0
-        yield from behind(drawn[:fold] if left > 0 else drawn, margin)
-        if left > 0:
-            yield line(f"… {counted(left, 'more line')}", "dim italic", margin)
-        return
-    rows = text.split("\n") if fold is not None else []
-    if fold is None or len(rows) <= fold:
+        if fold is not None and len(drawn) > fold:
+            left += len(drawn) - fold
+            drawn = drawn[:fold]
+        yield from behind(drawn, margin)
+    elif fold is None:
         yield line(text, style, margin)
-        return
-    yield line("\n".join(rows[:fold]), style, margin)
-    yield line(f"… {counted(len(rows) - fold, 'more line')}", "dim italic", margin)
+    else:
+        rows = text.split("\n")
+        left += max(0, len(rows) - fold)
+        yield line("\n".join(rows[:fold]), style, margin)
+    if left > 0:
+        yield line(f"… {counted(left, 'more line')}", "dim italic", margin)
+
+
+def _beginning(text: str, fold: int | None) -> tuple[str, int]:
+    """What can be seen of a text that is folded, and how many lines follow.
+
+    Agents send large texts again and again; so only what will be drawn is read.
+    """
+    if fold is None:
+        return text, 0
+    rows = text.split("\n", fold + 2)
+    left = 0
+    if len(rows) > fold + 2:
+        rest = rows.pop()
+        left = rest.count("\n") + 1
+        left -= text.startswith("```") and rest.endswith("```")
+    cut = [
+        f"{row[:LONGEST_FOLDED]}… {len(row) - LONGEST_FOLDED:,} more characters"
+        if len(row) > LONGEST_FOLDED
+        else row
+        for row in rows
+    ]
+    return "\n".join(cut), left
 
 
 def _terminal(item: TerminalItem, margin: str, look: Look) -> Iterator[Drawn]:

@@ -7,6 +7,7 @@ is shown again: of a message what is new, of anything else all of it. `frame` te
 the board itself writes nothing.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -16,7 +17,7 @@ from twofold.term.content.code import allowance
 from twofold.term.content.outputs import Outputs
 from twofold.term.draw import Look, block_lines, counted, plan_lines
 from twofold.term.lines import Drawn, Row, all_rows, cut, line
-from twofold.term.live.cards import BlockCard, Card, RemarkCard
+from twofold.term.live.cards import MOST_ITEMS, BlockCard, Card, RemarkCard
 from twofold.term.live.message_cards import (
     THOUGHT_ROWS,
     Heard,
@@ -33,6 +34,10 @@ FOLD: Final = 16
 """How many lines an item of a tool call may take."""
 FLOATING: Final = 4
 """How many open tool calls are shown at the bottom."""
+MOST_PLANS: Final = 3
+"""How many plans are shown at the bottom."""
+MOST_CARDS: Final = 200
+"""How many cards are live: more than a screen has room for, so only of cards without a row."""
 COLOURING: Final = 0.2
 """Seconds that colouring code may take in one go, while keys and the agent wait."""
 _FLOATING_ROWS: Final = 3
@@ -63,7 +68,8 @@ class Board:
         self._settled: list[Row] = []
         self._above = False
         self._shown = ""
-        self._plans: set[Key] = set()
+        self._plans: list[Key] = []  # in order
+        self._plan_windows: dict[Key, tuple[int, list[Row]]] = {}  # and for which width
         self._this_turn: dict[Key, None] = {}
         self._cancelled = False
         self._asked: Key | None = None
@@ -110,7 +116,7 @@ class Board:
             if key == FOOTER or key.kind == "permission":  # they have places of their own
                 continue
             if key.kind == "plan":
-                self._plans.add(key)
+                self._note_plan(key)
                 continue
             card = self._by_key.get(key)
             if card is None:
@@ -123,6 +129,15 @@ class Board:
                 card.after_cancel()
             card.refresh()
             self._this_turn[key] = None
+
+    def _note_plan(self, key: Key) -> None:
+        self._plan_windows.pop(key, None)
+        place = bisect_left(self._plans, key)
+        known = self._plans[place : place + 1] == [key]
+        if self._follower.block(key) is None:
+            del self._plans[place : place + known]
+        elif not known:
+            self._plans.insert(place, key)
 
     def _new_card(self, key: Key) -> Card | None:
         gone = self._gone.get(key)
@@ -174,6 +189,8 @@ class Board:
             if not freed:
                 break
             excess -= freed
+        while len(self._cards) > max(MOST_CARDS, height):
+            self._let_go(width, 1)
         below = [*self._plan_rows(width), *pinned]
         if self.unfolded:
             live = self._unfolded_rows(width, max(1, height - len(below)))
@@ -232,11 +249,11 @@ class Board:
         self._floating = []
         for card in list(self._cards):
             self._go(card, width)
-        for key in sorted(self._plans):
+        for key in self._plans:
             block = self._follower.block(key)
             if block is not None:
                 self._add(all_rows(block_lines(block, self._look()), width))
-        self._plans = set()
+        self._plans, self._plan_windows = [], {}
         return Frame(self._taken(), [])
 
     @allowance(COLOURING)
@@ -267,6 +284,8 @@ class Board:
     def _is_folded(self, key: Key, width: int) -> bool:
         block = self._follower.block(key)
         if isinstance(block, ToolCallBlock):
+            if len(block.items) > MOST_ITEMS:
+                return True
             full = all_rows(block_lines(block, Look(None, self._outputs)), width)
             return len(full) > len(all_rows(block_lines(block, Look(FOLD, self._outputs)), width))
         entry = self.session.entries[int(key.identity)] if key.kind == "entry" else None
@@ -340,10 +359,16 @@ class Board:
 
     def _plan_rows(self, width: int) -> list[Row]:
         made: list[Row] = []
-        for key in sorted(self._plans):
-            block = self._follower.block(key)
+        for key in self._plans[-MOST_PLANS:]:
+            drawn_for, rows = self._plan_windows.get(key, (0, []))
+            block = self._follower.block(key) if drawn_for != width else None
             if isinstance(block, PlanBlock):
-                made += _window(block, width)
+                rows = _window(block, width)
+                self._plan_windows[key] = width, rows
+            made += rows
+        left = len(self._plans) - MOST_PLANS
+        if left > 0:
+            made += line(f"… and {counted(left, 'more plan')}", "dim").rows(width)
         return [(), *made] if made else []
 
     # ---- to the scrollback
@@ -395,7 +420,8 @@ class Board:
             self._cards.remove(card)
         if self._by_key.pop(card.key, None) is None:
             return
-        self._gone[card.key] = _gone(card)
+        if card.begun or isinstance(card, UserCard):  # else all of it is new when it changes
+            self._gone[card.key] = _gone(card)
         self.pictures += card.pictures
 
 
@@ -417,9 +443,10 @@ def _gone(card: Card) -> _Gone:
 
 def _window(plan: PlanBlock, width: int) -> list[Row]:
     """The steps around the one that is worked on, as many as there is room for."""
-    rows = all_rows(plan_lines(plan), width)
-    if len(rows) <= _PLAN_ROWS:
-        return rows
+    if len(plan.steps) < _PLAN_ROWS:
+        rows = all_rows(plan_lines(plan), width)
+        if len(rows) <= _PLAN_ROWS:
+            return rows
     at = next((n for n, step in enumerate(plan.steps) if step.status == "in_progress"), 0)
     start = max(0, min(at, len(plan.steps) - (_PLAN_ROWS - 1)))
     steps = plan.steps[start : start + _PLAN_ROWS - 1]

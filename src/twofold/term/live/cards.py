@@ -5,11 +5,12 @@ away (`give`). A card whose block says nothing has no rows. Those of messages, w
 `message_cards`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from twofold.session import FINISHED
-from twofold.term.draw import INDENT, Look, block_lines
+from twofold.term.draw import INDENT, Look, block_lines, counted, item_lines, tool_call_top
 from twofold.term.lines import Drawn, Row, all_rows, line
 from twofold.text import one_line
 from twofold.view.blocks import (
@@ -17,11 +18,16 @@ from twofold.view.blocks import (
     CompactionBlock,
     DescribedItem,
     DiffItem,
+    Item,
     SubagentBlock,
+    TerminalItem,
     ToolCallBlock,
 )
 from twofold.view.follow import Key
 from twofold.wire.content import ImageContent
+
+MOST_ITEMS: Final = 32
+"""How many items of a tool call are shown, counted from the end, where there is folding at all."""
 
 
 class Card:
@@ -86,6 +92,7 @@ class BlockCard(Card):
         self._ended = False
         self._rows: dict[int | None, list[Row]] = {}  # by where they are folded
         self._drawn_for = 0
+        self._items: dict[tuple[int | None, int], tuple[Item, list[Row]]] = {}
         self.block: Block | None = None
         self.refresh()
 
@@ -124,28 +131,43 @@ class BlockCard(Card):
 
     def _drawn(self, width: int, look: Look) -> list[Row]:
         if width != self._drawn_for:
-            self._drawn_for, self._rows = width, {}
+            self._drawn_for, self._rows, self._items = width, {}, {}
         if look.fold not in self._rows:
-            self._rows[look.fold] = all_rows(self._lines(look), width)
+            self._rows[look.fold] = self._all_rows(look, width)
         return self._rows[look.fold]
 
-    def _lines(self, look: Look) -> Iterable[Drawn]:
+    def _all_rows(self, look: Look, width: int) -> list[Row]:
         block = self.block
-        if block is None:
-            return
-        if isinstance(block, ToolCallBlock):
-            if block.permissions and self._asked() == self.key:
-                return  # the question that stands below shows all of it
-            items = tuple(item for item in block.items if id(item) not in self._printed)
-            # the notes tell more of the decisions: who made them, and by which rule
-            shown = replace(block, items=items, permissions=(), decisions=())
-            if block.permissions:  # it waits for another question, which will show the rest
-                shown = replace(shown, items=(), locations=())
-            yield from block_lines(shown, look)
-            for note in self._notes(self.key):
-                yield line(one_line(note), "dim italic", INDENT)
-        else:
-            yield from block_lines(block, look)
+        if not isinstance(block, ToolCallBlock):
+            return all_rows(block_lines(block, look), width) if block is not None else []
+        if block.permissions and self._asked() == self.key:
+            return []  # the question that stands below shows all of it
+        # the notes tell more of the decisions: who made them, and by which rule
+        shown = replace(block, permissions=(), decisions=())
+        if block.permissions:  # it waits for another question, which will show the rest
+            shown = replace(shown, items=(), locations=())
+        made = all_rows(tool_call_top(shown, look), width)
+        first = 0 if look.fold is None else max(0, len(shown.items) - MOST_ITEMS)
+        if first:
+            mark = f"… {counted(first, 'item')} before"
+            made += line(mark, "dim italic", INDENT).rows(width)
+        for place in range(first, len(shown.items)):
+            made += self._item_rows(place, shown.items[place], look, width)
+        notes = [line(one_line(note), "dim italic", INDENT) for note in self._notes(self.key)]
+        return made + all_rows(notes, width)
+
+    def _item_rows(self, place: int, item: Item, look: Look, width: int) -> list[Row]:
+        """The rows of an item, which are not made again as long as it is the same."""
+        if id(item) in self._printed:
+            return []
+        known, rows = self._items.get((look.fold, place), (None, []))
+        # a terminal may look otherwise although its text is the same
+        if known is None or (
+            known is not item and (isinstance(item, TerminalItem) or known != item)
+        ):
+            rows = all_rows(item_lines(item, look), width)
+            self._items[look.fold, place] = item, rows
+        return rows
 
     def give(self, width: int, count: int) -> list[Row]:
         """All of it, if it is done."""

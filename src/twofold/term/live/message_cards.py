@@ -223,13 +223,27 @@ class UserCard(Card):
         super().__init__(key)
         self._message = message
         self._shown = " ".join(shown.split())
+        self._content: Sequence[ContentBlock] = ()  # what the rows are of
+        self._rows: list[Row] = []
+        self._width = self._read = 0
 
     def rows(self, width: int) -> list[Row]:
         """What is not in the scrollback yet."""
-        said = " ".join(self._message.text.split())
-        if self._shown and self._shown.startswith(said):
+        content = self._message.content
+        if content is not self._content or width != self._width:
+            self._content, self._width = content, width
+            self._rows, self._read = [], 0
+        if not self._read and self._is_echo():
             return []
-        return all_rows(user_lines(self._message.content), width)
+        new = content[self._read :]
+        self._rows += all_rows(user_lines(new), width)
+        self._read += len(new)
+        return list(self._rows)
+
+    def _is_echo(self) -> bool:
+        """Whether the client has shown all of it."""
+        said = " ".join(self._message.text.split())
+        return bool(self._shown) and self._shown.startswith(said)
 
 
 def user_lines(content: Iterable[ContentBlock]) -> list[Line]:
