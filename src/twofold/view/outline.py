@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -201,7 +201,7 @@ class Look:
             kind=kind,
             title=one_line(call.title or "") or one_line(call.name or "") or kind,
             locations=content.locations(call),
-            items=tuple(chain.from_iterable(content.items)) or content.raw(call),
+            items=tuple(content.items) or content.raw(call),
             permissions=permissions,
             more_permissions=len(asked) - len(permissions),
             decisions=tuple(map(decision_words, call.decisions[-MOST_QUESTIONS:])),
@@ -214,7 +214,7 @@ class Look:
             known = self._contents[call.tool_call_id] = _Content(call.content, kind, known)
         known.read()
         for place, terminal_id in known.terminals:
-            known.items[place] = (self._terminal(terminal_id),)
+            known.items[place] = self._terminal(terminal_id)
         return known
 
     def _text(self, terminal: Terminal) -> str:
@@ -231,9 +231,7 @@ class Look:
     def _terminal(self, terminal_id: str) -> TerminalItem:
         terminal = self._session.terminals.get(terminal_id)
         if terminal is None:
-            return TerminalItem(
-                None, None, "", False, exit=None, succeeded=False, terminal_id=terminal_id
-            )
+            return _not_received(terminal_id)
         status, size = terminal.exit_status, terminal.size
         output = id(terminal.output), len(terminal.output)
         now = (*output, terminal.command, terminal.cwd, status, size)
@@ -261,21 +259,23 @@ class _Content:
     ) -> None:
         self.content = content
         self.kind = kind
-        self.items: list[tuple[Item, ...]] = []
-        """The items of every piece that was read."""
+        self.items: list[Item] = []
         self.terminals: list[tuple[int, str]] = []
-        """The terminals among the pieces."""
+        """Which of the items are terminals."""
+        self._pieces: list[tuple[Item, ...]] = []  # the items of every piece that was read
         self._locations: tuple[object, tuple[Location, ...]] = (None, ())
         self._raw: tuple[object, object, tuple[Item, ...]] = (None, None, ())
         if before is not None and before.kind == kind:  # it may hold the same pieces
-            self.read(dict(zip(map(id, before.content), before.items, strict=False)))
+            self.read(dict(zip(map(id, before.content), before._pieces, strict=False)))
 
     def read(self, known: Mapping[int, tuple[Item, ...]] = MappingProxyType({})) -> None:
         """Read what was not read yet."""
-        for piece in self.content[len(self.items) :]:
+        for piece in self.content[len(self._pieces) :]:
             if isinstance(piece, v2.Terminal):
                 self.terminals.append((len(self.items), piece.terminal_id))
-            self.items.append(known.get(id(piece)) or _items(piece, self.kind))
+            items = known.get(id(piece)) or _items(piece, self.kind)
+            self._pieces.append(items)
+            self.items += items
 
     def locations(self, call: ToolCall) -> tuple[Location, ...]:
         """Where the call works."""
@@ -292,12 +292,17 @@ class _Content:
         return items
 
 
+def _not_received(terminal_id: str) -> TerminalItem:
+    """A terminal that we have not heard of."""
+    return TerminalItem(None, None, "", False, exit=None, succeeded=False, terminal_id=terminal_id)
+
+
 def _items(content: v2.ToolCallContent, kind: str) -> tuple[Item, ...]:
     match content:
         case Content():
             return tuple(_as_written(item, kind) for item in content_items([content.content]))
-        case v2.Terminal():
-            return ()  # its output comes by itself: each look reads it anew
+        case v2.Terminal():  # its output comes by itself: each look reads it anew
+            return (_not_received(content.terminal_id),)
         case v2.Diff() | v2.JulyDiff() | v2.JuneDiff():
             return (DiffItem(tuple(diff_lines(content))),)
         case _:
