@@ -261,3 +261,22 @@ def test_ctrl_o_unfolds_a_call_taller_than_the_screen_as_far_as_it_fits_and_fold
         assert rows == [f"  line {number}" for number in range(60)]
         stage.press("ctrl-d")
         assert stage.wait_end() == 0
+
+
+DEAFENING = raw_agent("""
+def prompt(request):
+    for language in ("easytrieve", "autohotkey", "csharp", "bash"):
+        text(f"```{language}\\n" + "\\t" * 1_990 + "\\n$'" + r"\\7" * 400 + "\\n```\\n")
+    text("Done.")
+    read()
+    answer(request, {"stopReason": "cancelled"})
+""")
+
+
+def test_no_code_keeps_the_client_from_drawing_and_from_reading_keys() -> None:
+    with TmuxStage([*RUN, "--start", "go", "--", *DEAFENING], columns=80, rows=30) as stage:
+        stage.wait_for("Done.")
+        stage.press("ctrl-c")
+        stage.wait_for(lambda stage: ">" in stage.screen())
+        stage.press("ctrl-d")
+        assert stage.wait_end() == 0
