@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 import twofold
-from tests.bridge_stage import Stage
+from tests.bridge_stage import Heard, Stage
 from tests.idle_clock import simulated, until
 from tests.raw_agent import IDLE, Problems, talk
 from tests.raw_client import Ids, an_agent, run, settled, talking
 from tests.test_client_permissions import at_table, later
+from tests.test_session_laws import opcodes
 from tests.test_terminals import desk
 from tests.test_terminals import run as in_time
 from twofold.bridge import translation
@@ -294,3 +295,29 @@ def test_a_list_of_nothing_but_malformed_items_is_malformed_itself() -> None:
     assert update == v2.AgentMessage("m")
     assert len(faults) <= 1001
     assert "more than 1000 malformed items" in faults[-1].reason
+
+
+# ---- one of many requests
+
+
+def test_a_bridge_finds_a_request_that_is_withdrawn_at_the_same_cost_among_any_number() -> None:
+    def work(count: int) -> int:
+        side = translation.Side(Heard("agent"))
+        for number in range(count):
+            side.ask("_x", None, f"asked {number}", lambda answer: None)
+        return opcodes(lambda: side.id_of(f"asked {count - 1}"))
+
+    assert work(1000) == work(10)
+
+
+def test_a_bridge_keeps_nothing_of_requests_that_are_over() -> None:
+    side = translation.Side(Heard("agent"))
+    answered, withdrawn, disowned = (
+        side.ask("_x", None, asker, lambda answer: None) for asker in "abc"
+    )
+    assert [side.id_of(asker) for asker in "abc"] == [answered, withdrawn, disowned]
+    side.take(answered)
+    side.forget(withdrawn)
+    side.disown(disowned)
+    assert [side.id_of(asker) for asker in "abc"] == [None, None, None]
+    assert (list(side.asked), side.ids) == ([disowned], {})

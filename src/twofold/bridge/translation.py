@@ -95,6 +95,8 @@ class Side(Struct, eq=False):
     asked: dict[RequestId, Asked] = field(default_factory=dict)
     withdrawn: dict[RequestId, None] = field(default_factory=dict)
     last_id: int = 0
+    ids: dict[RequestId, RequestId] = field(default_factory=dict)
+    """The ids here by those of the asker: a flood of withdrawals must not search for each."""
 
     def ask(self, method: str, params: bytes | None, asker: RequestId | None, then: Then) -> int:
         """Ask this side; raises `RequestError` if too much was asked already."""
@@ -103,16 +105,34 @@ class Side(Struct, eq=False):
             raise RequestError.too_many("requests at once", PENDING, advice)
         self.last_id += 1
         self.asked[self.last_id] = Asked(asker, then, method)
+        if asker is not None:
+            self.ids[asker] = self.last_id
         self.end.send(connection.request(self.last_id, method, params))
         return self.last_id
 
     def id_of(self, asker: RequestId) -> RequestId | None:
         """The id here of a request that the other side calls `asker`."""
-        return next((mine for mine, asked in self.asked.items() if asked.asker == asker), None)
+        mine = self.ids.get(asker)
+        asked = self.asked.get(mine) if mine is not None else None
+        return mine if asked is not None and asked.asker == asker else None
+
+    def take(self, identity: RequestId | None) -> Asked | None:
+        """Take out what waits for an answer with this id; None if nothing does."""
+        asked = self.asked.pop(identity, None) if identity is not None else None
+        if asked is not None and asked.asker is not None and self.ids.get(asked.asker) == identity:
+            del self.ids[asked.asker]
+        return asked
+
+    def disown(self, identity: RequestId) -> None:
+        """The asker was answered already: it cannot withdraw the request any more."""
+        asked = self.take(identity)
+        if asked is not None:
+            asked.asker = None
+            self.asked[identity] = asked
 
     def forget(self, identity: RequestId) -> bool:
         """Wait for an answer no more, though one may come; false if nobody did."""
-        if self.asked.pop(identity, None) is None:
+        if self.take(identity) is None:
             return False
         self.withdrawn[identity] = None
         if len(self.withdrawn) > WITHDRAWN:
@@ -211,7 +231,7 @@ class Translation:
         if answer.id is not None and answer.id in here.withdrawn:
             del here.withdrawn[answer.id]
             return
-        asked = here.asked.pop(answer.id, None) if answer.id is not None else None
+        asked = here.take(answer.id)
         if asked is None:
             text = f"The {here.end.name} answered a request that nobody waits for: {answer.id!r}"
             self.report(Problem("answer", text))
@@ -346,7 +366,7 @@ class Translation:
         self._fail_all(self.client, RequestError(INTERNAL_ERROR, "The client is gone"))
 
     def _fail_all(self, side: Side, error: RequestError) -> None:
-        asked, side.asked = side.asked, {}
+        asked, side.asked, side.ids = side.asked, {}, {}
         failure = Failure(None, codec.encode(_as_json(error)))
         for each in asked.values():
             self._deliver(each, failure, side)

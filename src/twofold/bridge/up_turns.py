@@ -170,8 +170,7 @@ class UpTurns(Translation):
         turn.acknowledged = True
         if turn.timer is not None:
             turn.timer()
-        if turn.at_agent in self.agent.asked:  # to the client, this request is over
-            self.agent.asked[turn.at_agent].asker = None
+        self.agent.disown(turn.at_agent)
         self.respond(self.client, turn.prompt.identity, v2.PromptResponse(turn.message_id))
         self.tell(session, v2.UserMessage(turn.message_id, turn.prompt.shown))
         self.tell(session, v2.StateUpdate("running"))

@@ -109,6 +109,7 @@ class Apart:
 
         If there are any, what is sent has to go through `sent`.
         """
+        self._given: dict[RequestId, str] = {}  # the ids that open requests were given, by theirs
         self._number = 0
         self._rest = bytearray()
         """Of what is sent, a line that is not complete."""
@@ -124,14 +125,12 @@ class Apart:
         self._number += 1
         identity = f"{_OURS}{self._number}"
         self.open[identity] = event
+        self._given[event.id] = identity
         return _line(Request(identity, event.method, event.params))
 
     def id_of(self, identity: RequestId) -> RequestId:
         """The id that an open request of a batch was given; any other id as it is."""
-        for ours, request in self.open.items():
-            if request.id == identity and ours is not None:
-                return ours
-        return identity
+        return self._given.get(identity, identity)
 
     def sent(self, data: bytes) -> bytes:
         """What to send instead of `data`, in which answers may be that have to wait."""
@@ -151,6 +150,7 @@ class Apart:
         """The requests that are left will not be answered: they get `error`."""
         due = [request.batch.abandon(error) for request in self.open.values()]
         self.open.clear()
+        self._given.clear()
         return b"".join([bytes(self._rest), *due])
 
     def _gathered(self, line: bytes) -> bytes:
@@ -170,7 +170,9 @@ class Apart:
         request = self._request_of(event)
         if request is None or not isinstance(event, Response | Failure):
             return _line(event)
-        self.open.pop(event.id, None)
+        del self.open[event.id]
+        if self._given.get(request.id) == event.id:
+            del self._given[request.id]
         event.id = request.id
         due: bytes = request.batch.add(request.id, _line(event))
         return due
