@@ -476,6 +476,15 @@ def prompt(request):
 """
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_command_that_the_decision_names_is_not_shown_once_more(elsewhere: bool) -> None:
+    given = {"command": "make test", **({"cwd": "/elsewhere"} if elsewhere else {})}
+    agent = raw_agent(ASKS_FOR.replace("CALL", repr({"toolCallId": "new", "rawInput": given})))
+    result = called("--prompt", "x", "--", *agent)
+    assert result.stderr.count("make test") == (1 if elsewhere else 2)  # the advised rule names it
+    assert ("/elsewhere" in result.stderr) == elsewhere
+
+
 def test_all_that_was_asked_for_stands_below_the_decision() -> None:
     result = called("--prompt", "x", "--", *raw_agent(HIDES))
     assert result.exit_code == 6

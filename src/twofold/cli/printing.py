@@ -148,10 +148,13 @@ class Printer:
 def _details(question: Question, told: str) -> list[str]:
     """What would happen, as far as the line above does not say so."""
     block = block_of(question)
+    here = not question.subject.elsewhere
     shown = [
         part
         for part in block.parts
-        if not (isinstance(part, CommandPart) and not part.cwd and one_line(part.text) in told)
+        if not isinstance(part, CommandPart)
+        or one_line(part.text) not in told
+        or not (here or not part.cwd or part.cwd in told)
     ]
     if not shown:
         return []
