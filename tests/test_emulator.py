@@ -260,6 +260,7 @@ outputs = st.lists(st.one_of(st.sampled_from(SEQUENCES), st.binary(max_size=6)),
 cuts = st.lists(st.integers(0, 300), max_size=8)
 
 
+@example(b"words \x1b%@", [8], 20, 5)
 @given(outputs, cuts, st.integers(20, 30), st.integers(5, 8))
 def test_any_split_of_the_bytes_gives_the_same_lines(
     output: bytes, at: list[int], columns: int, rows: int

@@ -19,7 +19,7 @@ _PIECE = re.compile(
     r"|(?:\x1b\[|\x9b)(?P<args>[0-?]{0,64}+)(?P<middle>[ -/]{0,4}+)(?P<final>[@-~])?"
     r"|(?P<osc>\x1b\]|\x9d)"
     r"|(?P<string>\x1b[PX^_]|[\x90\x98\x9e\x9f])"
-    r"|\x1b(?P<escape>[ -/]{0,4}+[0-Z\\`-~])?"
+    r"|\x1b(?P<between>[ -/]{0,4}+)(?P<escape>[0-Z\\`-~])?"
     r"|(?P<control>.)",
     re.DOTALL,
 )
@@ -98,7 +98,7 @@ class Reader:
             case "final":
                 return Sequence(found[0], found["args"], found["middle"] + found["final"])
             case "escape":
-                return Escape(found[0], found["escape"])
+                return Escape(found[0], found["between"] + found["escape"])
             case "osc" | "string":
                 self._string = _OSC if found["osc"] else _STRING
                 self._swallowed = 0
