@@ -347,8 +347,9 @@ def test_what_is_asked_at_the_prompt_is_answered_and_what_was_typed_stays(tmp_pa
         stage.wait_for("> next")
         wait_question(stage)
         stage.press("y")
-        stage.wait_for("> next")
         stage.wait_gone("waiting for you")
+        stage.wait_for(lambda stage: at_prompt(stage, "next"))
+        stage.wait_quiet()  # the prompt may be drawn before it reads keys
         stage.press("ctrl-c")
         leave(stage)
     assert answers(record) == [{"outcome": "selected", "optionId": "ok"}]
