@@ -170,7 +170,7 @@ class Handshake:
             answer = told.raw
         else:
             answer = codec.encode(result)
-        # what a peer cannot do is no loss: whoever asks for it is told so
+        # what a peer cannot do is no loss: a request for it gets an error
         losses = [loss for loss in self._losses if loss.reason not in LACKING]
         return Agreed(self.client, told.speaks, answer, able, agent_able, losses)
 

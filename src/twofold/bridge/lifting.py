@@ -45,7 +45,7 @@ class UserMessage(Struct, frozen=True):
 
 
 class _Replay(Struct, eq=False):
-    """A session on its way to be told again."""
+    """A replay that is under way."""
 
     expected: list[UserMessage]
     """The user messages that the client knows, in their order."""
@@ -84,7 +84,7 @@ class Lifting(Upgrader):
         return cls(losses, own_terminals=own_terminals, prefix=_own_prefix(), whole=False)
 
     def replayed(self) -> "Lifting":
-        """A fresh start for a session that is told again from its beginning."""
+        """The upgrader for a replay of the session from its beginning."""
         whole = self._knows_all
         again = Lifting(self.losses, own_terminals=self.own_terminals, whole=whole)
         again._modes, again._options = self._modes, self._options
@@ -127,7 +127,7 @@ class Lifting(Upgrader):
             call.meta = call.meta | gone
 
     def pass_over(self, update: v1.SessionUpdate) -> None:
-        """Take in an update that the client is not told of: what follows it has its place."""
+        """Count an update that the client does not get, so that later ones keep their names."""
         losses, self.losses = self.losses, Losses()
         try:
             self.update(update)
@@ -143,7 +143,7 @@ class Lifting(Upgrader):
         return [v2.UserMessage(self.prompt_id, blocks), *shown[1:]]
 
     def refused(self) -> None:
-        """The last prompt was refused before anyone was told its id."""
+        """The last prompt was refused before its id was sent: the next one gets it."""
         if self._users and self._users[-1].message_id == self.prompt_id:
             self._numbers["user"] = self._users.pop().number - 1
 
@@ -236,7 +236,7 @@ def _primed(
     lifted: list[v2.SessionUpdate], primed: dict[tuple[type, str], None]
 ) -> list[v2.SessionUpdate]:
     """Each message is announced with no content before its first chunk."""
-    told: list[v2.SessionUpdate] = []
+    sent: list[v2.SessionUpdate] = []
     for update in lifted:
         whole = _WHOLE.get(type(update))
         if whole is not None and isinstance(update, v2.ContentChunk):
@@ -244,9 +244,9 @@ def _primed(
             if key not in primed:
                 primed[key] = None
                 _bounded(primed)
-                told.append(whole(update.message_id, []))
-        told.append(update)
-    return told
+                sent.append(whole(update.message_id, []))
+        sent.append(update)
+    return sent
 
 
 def _bounded(names: dict[Any, Any]) -> None:

@@ -1,7 +1,7 @@
 """Files and terminals that a bridge offers to an agent of version 1.
 
-The client of version 2 has neither, so the bridge reads, writes and runs, if whoever starts it
-wants that: inside the session's directories only, and only what the client's user allows. Each
+The client of version 2 has neither, so the bridge reads, writes and runs, if it was started
+with `--offer`: inside the session's directories only, and only what the client's user allows. Each
 file and each command is asked for by `session/request_permission`, showing all of it; what is
 shown is what is done. A terminal of the bridge is one of version 2 for the client: its output byte
 by byte, its exit status, and a cancel. When the session ends, so does what runs in it.
