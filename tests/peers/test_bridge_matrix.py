@@ -116,10 +116,11 @@ def matrix(
 ) -> Iterator[Matrix]:
     """What came of the pairs that the chosen tests look at; they run ahead of the tests."""
     clients, agents = commands(node_sdk, python_sdk)
+    # Made here and not in the threads: two that ask for the first one at once make it twice.
+    folders = {pair: tmp_path_factory.mktemp("-".join(pair)) for pair in PAIRS}
 
     def meeting(pair: Pair) -> Meeting:
-        folder = tmp_path_factory.mktemp("-".join(pair))
-        return meet(clients[pair[0]], agents[pair[1]], folder)
+        return meet(clients[pair[0]], agents[pair[1]], folders[pair])
 
     pool = ThreadPoolExecutor(AT_ONCE)
     found = Matrix(pool, meeting)
