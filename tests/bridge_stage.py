@@ -15,7 +15,7 @@ from twofold.bridge.end import End
 from twofold.bridge.up import Up
 from twofold.rpc.errors import RequestError
 from twofold.rpc.frames import LIMIT
-from twofold.runtime.errors import Problem
+from twofold.runtime.problems import Problem
 from twofold.wire import codec, v1
 
 Json = dict[str, Any]

@@ -18,7 +18,7 @@ from twofold.bridge.down import Down
 from twofold.bridge.end import End
 from twofold.bridge.losses import LossLog
 from twofold.rpc.errors import RequestError
-from twofold.runtime.errors import Problem
+from twofold.runtime.problems import Problem
 from twofold.wire import codec, v1
 
 Json = dict[str, Any]

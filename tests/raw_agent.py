@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from twofold.runtime.client.client import Client, connect
-from twofold.runtime.errors import Problem
+from twofold.runtime.problems import Problem
 from twofold.runtime.transport import MemoryTransport, memory_pair
 
 Json = Any

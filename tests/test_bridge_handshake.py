@@ -10,7 +10,7 @@ import pytest
 
 from tests.receiver import PATIENCE
 from twofold.bridge import Bridge, LossLog
-from twofold.runtime.errors import Problem
+from twofold.runtime.problems import Problem
 from twofold.runtime.process import ProcessEnded
 from twofold.runtime.transport import Receiver
 

@@ -10,20 +10,21 @@ import pytest
 
 from tests.scripted import HandTransport, Json, line
 from tests.simulated import now, simulate, turns
-from twofold.errors import LocalError, PeerError
-from twofold.rpc.errors import RequestError, RequestFailed
-from twofold.rpc.messages import Notification, Request
-from twofold.runtime import answering
-from twofold.runtime.errors import (
+from twofold.errors import (
     BadAnswer,
     ConnectionClosed,
     ConnectionEnded,
+    LocalError,
     NoAnswer,
-    Problem,
+    PeerError,
 )
+from twofold.rpc.errors import RequestError, RequestFailed
+from twofold.rpc.messages import Notification, Request
+from twofold.runtime import answering
 from twofold.runtime.inbox import Inbox
 from twofold.runtime.outbox import FLUSH
 from twofold.runtime.peer import Peer
+from twofold.runtime.problems import Problem
 from twofold.runtime.transport import HIGH_WATER, MemoryTransport, memory_pair
 from twofold.wire import v2
 from twofold.wire.base import Malformed

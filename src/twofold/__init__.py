@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from twofold.convert.losses import Loss, Losses, NotConvertible
     from twofold.convert.upgrade import upgrade
     from twofold.convert.upgrader import Upgrader
-    from twofold.errors import LocalError, PeerError, TwofoldError
+    from twofold.errors import (
+        BadAnswer,
+        ConnectionClosed,
+        ConnectionEnded,
+        LocalError,
+        NoAnswer,
+        NotSupported,
+        PeerError,
+        TwofoldError,
+    )
     from twofold.policy import Decided, Policy, Rule, Subject, parse_rule, read_policy
     from twofold.rpc.errors import RequestError, RequestFailed
     from twofold.runtime.agent.agent import Agent
@@ -25,14 +34,7 @@ if TYPE_CHECKING:
     from twofold.runtime.client.permissions import Question
     from twofold.runtime.client.session import ClientSession
     from twofold.runtime.client.turns import Reply, TurnFailed
-    from twofold.runtime.errors import (
-        BadAnswer,
-        ConnectionClosed,
-        ConnectionEnded,
-        NoAnswer,
-        NotSupported,
-        Problem,
-    )
+    from twofold.runtime.problems import Problem
     from twofold.runtime.process import CommandNotStarted, ProcessEnded
     from twofold.runtime.transport import Transport, memory_pair
     from twofold.session import Draft, Message, Session, Sessions, Terminal, ToolCall, snapshot
@@ -123,7 +125,13 @@ _LATER = {
     **dict.fromkeys(("Loss", "Losses", "NotConvertible"), "twofold.convert.losses"),
     "upgrade": "twofold.convert.upgrade",
     "Upgrader": "twofold.convert.upgrader",
-    **dict.fromkeys(("LocalError", "PeerError", "TwofoldError"), "twofold.errors"),
+    **dict.fromkeys(
+        (
+            *("BadAnswer", "ConnectionClosed", "ConnectionEnded", "LocalError", "NoAnswer"),
+            *("NotSupported", "PeerError", "TwofoldError"),
+        ),
+        "twofold.errors",
+    ),
     **dict.fromkeys(
         ("Decided", "Policy", "Rule", "Subject", "parse_rule", "read_policy"), "twofold.policy"
     ),
@@ -138,13 +146,7 @@ _LATER = {
     "Question": "twofold.runtime.client.permissions",
     "ClientSession": "twofold.runtime.client.session",
     **dict.fromkeys(("Reply", "TurnFailed"), "twofold.runtime.client.turns"),
-    **dict.fromkeys(
-        (
-            *("BadAnswer", "ConnectionClosed", "ConnectionEnded", "NoAnswer", "NotSupported"),
-            "Problem",
-        ),
-        "twofold.runtime.errors",
-    ),
+    "Problem": "twofold.runtime.problems",
     **dict.fromkeys(("CommandNotStarted", "ProcessEnded"), "twofold.runtime.process"),
     **dict.fromkeys(("Transport", "memory_pair"), "twofold.runtime.transport"),
     **dict.fromkeys(

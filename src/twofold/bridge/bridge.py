@@ -24,7 +24,7 @@ from twofold.rpc.connection import Malformed as NoMessage
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RequestError
 from twofold.rpc.frames import LIMIT, LineTooLong
 from twofold.rpc.messages import Failure, Notification, Request, Response
-from twofold.runtime.errors import Problem, Report, guarded, log
+from twofold.runtime.problems import Problem, Report, guarded, log
 from twofold.runtime.process import ProcessEnded
 from twofold.runtime.transport import Transport
 from twofold.wire import v1

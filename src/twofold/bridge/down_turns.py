@@ -18,7 +18,7 @@ from twofold.convert.losses import NotConvertible
 from twofold.convert.setup import upgrade_params
 from twofold.rpc.errors import INTERNAL_ERROR, REQUEST_CANCELLED, RequestError
 from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
-from twofold.runtime.errors import Problem
+from twofold.runtime.problems import Problem
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Extras, Malformed
 
@@ -30,7 +30,7 @@ OWN = 256
 """How many of the client's own prompts are known after their turns."""
 
 _STOPS = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"})
-_CANCELLED = v2.StateUpdate("idle", "cancelled")
+_TURN_CANCELLED = v2.StateUpdate("idle", "cancelled")
 _CHANGED = "version 1 cannot change a prompt that was sent"
 _NO_ERROR = "a cancelled turn of version 1 has no error"
 
@@ -186,7 +186,7 @@ class DownTurns(DownUpdates):
         if turn.cancelled:
             if as_request_error(failure).code != REQUEST_CANCELLED:
                 self.log.tell("session/prompt", "error", _NO_ERROR)
-            self._end(session, turn, _CANCELLED)
+            self._end(session, turn, _TURN_CANCELLED)
             return
         self.finish(session)
         self._done(session, turn)
@@ -209,7 +209,7 @@ class DownTurns(DownUpdates):
         self._settle_now(session)
         self.dismiss(session)
         for turn in list(session.turns):
-            self._end(session, turn, _CANCELLED)
+            self._end(session, turn, _TURN_CANCELLED)
         super().forget(session)
 
     # ---- cancel

@@ -19,7 +19,7 @@ from twofold.convert.carry import carried
 from twofold.convert.options import MODE
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Notification, RequestId
-from twofold.runtime.errors import Problem, Report
+from twofold.runtime.problems import Problem, Report
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Malformed
 

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from twofold.bridge.translation import Outcome, read_result
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.messages import Failure, Request, RequestId
-from twofold.runtime.errors import Problem, Report
 from twofold.runtime.files import Files
+from twofold.runtime.problems import Problem, Report
 from twofold.runtime.terminals import Terminals, typed_command
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed

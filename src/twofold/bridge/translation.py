@@ -22,7 +22,7 @@ from twofold.rpc.connection import Malformed as NoMessage
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
-from twofold.runtime.errors import Problem, Report
+from twofold.runtime.problems import Problem, Report
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Malformed
 from twofold.wire.shared import CancelRequestNotification, Error

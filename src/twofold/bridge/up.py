@@ -29,7 +29,7 @@ from twofold.convert.losses import Losses
 from twofold.convert.setup import downgrade_params, upgrade_result
 from twofold.rpc.errors import METHOD_NOT_FOUND, RequestError
 from twofold.rpc.messages import Failure, Request
-from twofold.runtime.errors import Report
+from twofold.runtime.problems import Report
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET
 

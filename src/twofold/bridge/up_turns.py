@@ -26,7 +26,7 @@ from twofold.convert.setup import downgrade_params
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Failure, Notification, Request, RequestId
-from twofold.runtime.errors import Problem, Report
+from twofold.runtime.problems import Problem, Report
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed
 from twofold.wire.shared import Error

@@ -23,7 +23,7 @@ from twofold.cli.line_limit import line_limit
 from twofold.cli.offers import offered, variable_names
 from twofold.cli.stderr import Stderr
 from twofold.errors import LocalError
-from twofold.runtime.errors import Problem
+from twofold.runtime.problems import Problem
 from twofold.runtime.process import CommandNotStarted, Process, ProcessEnded
 from twofold.runtime.stdio import Stdio
 from twofold.text.safe import one_line

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from twofold.cli.printing import Screen
 from twofold.runtime.commands import IS_IT, shown
-from twofold.runtime.errors import Problem
+from twofold.runtime.problems import Problem
 from twofold.term.client.connecting import OnSlow
 
 SLOW = 5.0

@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from twofold.errors import LocalError
+from twofold.errors import ConnectionEnded, LocalError, NoAnswer, NotSupported
 from twofold.runtime.client.turns import Reply
 from twofold.runtime.commands import CommandNotStarted
-from twofold.runtime.errors import ConnectionEnded, NoAnswer, NotSupported
 
 OK: Final = 0
 FAILED: Final = 1

@@ -20,7 +20,7 @@ from twofold.rpc.errors import AUTH_REQUIRED, RequestError
 from twofold.runtime.agent.agent import Agent
 from twofold.runtime.agent.session import AgentSession
 from twofold.runtime.agent.turn import Turn
-from twofold.runtime.errors import Problem, Report, log
+from twofold.runtime.problems import Problem, Report, log
 from twofold.runtime.transport import Transport
 from twofold.version import VERSION
 from twofold.wire import v2

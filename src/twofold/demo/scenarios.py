@@ -4,5 +4,5 @@ from twofold.demo import faults, showcase, words
 from twofold.demo.scene import Scenario
 
 SCENARIOS: dict[str, Scenario] = {
-    scenario.name: scenario for scenario in (showcase.SCENARIO, *words.SCENARIOS, *faults.SCENARIOS)
+    scenario.name: scenario for scenario in (showcase.SCENARIO, *words._BY_WORD, *faults.SCENARIOS)
 }

@@ -125,7 +125,7 @@ async def echo(scene: Scene) -> None:
     await _say(scene, f"echo: {scene.argument}")
 
 
-SCENARIOS = (
+_BY_WORD = (
     Scenario("stream", "Two thoughts and a message in five pieces", stream),
     Scenario("tools", "A plan and two tool calls at once, with a diff and a terminal", tools),
     Scenario("permission", "A tool call that asks first", permission),

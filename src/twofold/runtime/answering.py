@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from twofold.rpc import connection
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.messages import Request, RequestId
-from twofold.runtime.errors import Problem, described
+from twofold.runtime.problems import Problem, described
 from twofold.wire import codec
 from twofold.wire.base import Malformed
 

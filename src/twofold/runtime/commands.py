@@ -11,8 +11,7 @@ import shutil
 import signal
 from collections.abc import Mapping, Sequence
 
-from twofold.errors import LocalError
-from twofold.runtime.errors import ConnectionEnded
+from twofold.errors import ConnectionEnded, LocalError
 from twofold.text import one_line, terminal_text
 
 STDERR_KEPT = 64 * 1024

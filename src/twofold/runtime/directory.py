@@ -5,7 +5,6 @@ share a directory: one at a time writes. About a loss of power nothing is promis
 malformed or somebody else's is passed over with a warning, never a reason to lose the rest.
 """
 
-import logging
 import os
 import re
 import shutil
@@ -31,7 +30,6 @@ from twofold.session import Session, snapshot
 from twofold.wire import codec, v2
 from twofold.wire.base import UNSET, Malformed, Omittable, Wire
 
-_logger = logging.getLogger("twofold")
 
 # ---- names of files --------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias, TypeVar
 
 from twofold.errors import PeerError
-from twofold.runtime.errors import Problem, Report, described, guarded
+from twofold.runtime.problems import Problem, Report, described, guarded
 
 T = TypeVar("T")
 Handle: TypeAlias = Callable[[Any], Awaitable[None] | None]

@@ -6,7 +6,7 @@ Sending never waits, so that order is the order of the calls. Whoever sends in a
 
 import asyncio
 
-from twofold.runtime.errors import ConnectionClosed
+from twofold.errors import ConnectionClosed
 from twofold.runtime.transport import Transport
 
 FLUSH = 64 * 1024

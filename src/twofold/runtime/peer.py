@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import UNSET, Struct
 
-from twofold.errors import TwofoldError
+from twofold.errors import BadAnswer, ConnectionClosed, ConnectionEnded, NoAnswer, TwofoldError
 from twofold.rpc import connection
 from twofold.rpc.batches import Gathering
 from twofold.rpc.connection import Batch, Connection, Malformed
@@ -19,19 +19,9 @@ from twofold.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RequestError, Re
 from twofold.rpc.frames import LIMIT
 from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
 from twofold.runtime.answering import Answer, Answering, find
-from twofold.runtime.errors import (
-    BadAnswer,
-    ConnectionClosed,
-    ConnectionEnded,
-    NoAnswer,
-    Problem,
-    Report,
-    described,
-    guarded,
-    log,
-)
 from twofold.runtime.inbox import Inbox, Place, inside
 from twofold.runtime.outbox import Outbox
+from twofold.runtime.problems import Problem, Report, described, guarded, log
 from twofold.runtime.transport import Transport
 from twofold.wire import codec
 from twofold.wire.base import Malformed as NotAsSpecified

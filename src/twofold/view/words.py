@@ -16,7 +16,7 @@ Range: TypeAlias = tuple[int, int]
 _Change: TypeAlias = tuple[int, int, int, int]  # of the old line, of the new one
 
 _LONGEST: Final = 400  # characters of a line whose words are compared
-_COMPARED: Final = 80  # tokens; comparing costs the square of them, and with ill will more
+_MOST_WORDS: Final = 80  # tokens; comparing costs the square of them, and with ill will more
 _COMMON: Final = 0.4  # so much of both lines must be the same, or nothing is marked
 _ALIGNED: Final = 24  # lines of a run; of more the first goes with the first, and so on
 _ALIKE: Final = 0.25  # so many of the words of both lines must be the same for a pair
@@ -50,12 +50,12 @@ def _weight(text: str) -> int:
 
 def _changes(old: str, new: str) -> Iterator[_Change]:
     a, b = _TOKEN.findall(old), _TOKEN.findall(new)
-    head = _agreeing(a, b)
-    tail = _agreeing(a[head:][::-1], b[head:][::-1])
+    head = _agreeing_words(a, b)
+    tail = _agreeing_words(a[head:][::-1], b[head:][::-1])
     i = j = sum(map(len, a[:head]))
     a, b = a[head : len(a) - tail], b[head : len(b) - tail]
     steps: Sequence[tuple[str, int, int, int, int]]
-    if max(len(old), len(new)) > _LONGEST or max(len(a), len(b)) > _COMPARED:
+    if max(len(old), len(new)) > _LONGEST or max(len(a), len(b)) > _MOST_WORDS:
         steps = [("replace", 0, len(a), 0, len(b))]
     else:
         steps = difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
@@ -66,7 +66,7 @@ def _changes(old: str, new: str) -> Iterator[_Change]:
         i, j = i_end, j_end
 
 
-def _agreeing(a: list[str], b: list[str]) -> int:
+def _agreeing_words(a: list[str], b: list[str]) -> int:
     for count, (one, other) in enumerate(zip(a, b, strict=False)):
         if one != other:
             return count

@@ -6,9 +6,9 @@ Every fault was met in a real agent. A client that survives them all has met the
 from twofold.demo.faults import ends, lines, messages, timing, tool_calls
 
 SCENARIOS = (
-    *tool_calls.SCENARIOS,
-    *messages.SCENARIOS,
-    *timing.SCENARIOS,
-    *lines.SCENARIOS,
-    *ends.SCENARIOS,
+    *tool_calls._TOOL_CALLS,
+    *messages._MESSAGES,
+    *timing._TIMING,
+    *lines._LINES,
+    *ends._ENDS,
 )

@@ -26,7 +26,7 @@ def stops(reason: str) -> Play:
     return play
 
 
-SCENARIOS = (
+_ENDS = (
     Scenario("max-tokens", "The turn stops at the limit of tokens", stops("max_tokens")),
     Scenario("max-turn-requests", "It stops at the limit of requests", stops("max_turn_requests")),
     Scenario("refusal", "The agent refuses to go on", stops("refusal")),

@@ -49,7 +49,7 @@ async def stderr_flood(scene: Scene) -> None:
         await scene.say("Standard error is yours, not mine: I leave it alone.")
 
 
-SCENARIOS = (
+_LINES = (
     Scenario("big-line", "A message in one line of 10 MB", big_line, hint="how many MB"),
     Scenario("flood", "A message in 50,000 pieces, without a pause", flood, hint="how many"),
     Scenario("noise", "Titles, logs, blanks and a batch on standard output", noise),

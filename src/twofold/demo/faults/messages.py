@@ -62,7 +62,7 @@ async def interleaved(scene: Scene) -> None:
         await scene.pause()
 
 
-SCENARIOS = (
+_MESSAGES = (
     Scenario("no-ids", "Messages without ids; version 2 requires them, and gets them", no_ids),
     Scenario(
         "whole-copy", "A message in pieces without an id, then all of it with one", whole_copy

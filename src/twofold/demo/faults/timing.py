@@ -61,7 +61,7 @@ async def silent(scene: Scene) -> None:
     await scene.until_gone()
 
 
-SCENARIOS = (
+_TIMING = (
     Scenario("early-update", "An update of a session before session/new is answered", early_update),
     Scenario("late-updates", "Updates after the end of the turn", late_updates),
     Scenario(

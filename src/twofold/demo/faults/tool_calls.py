@@ -104,7 +104,7 @@ async def unknown(scene: Scene) -> None:
     await scene.update(_V2, **call, status="completed")
 
 
-SCENARIOS = (
+_TOOL_CALLS = (
     Scenario("update-first", "An update of a tool call before the tool call", update_first),
     Scenario("call-twice", "One tool call, announced twice", call_twice),
     Scenario(

@@ -26,7 +26,7 @@ from twofold.runtime.agent.connection import AgentConnection
 from twofold.runtime.agent.session import AgentSession
 from twofold.runtime.agent.turn import Turn
 from twofold.runtime.directory import DirectoryStore
-from twofold.runtime.errors import Problem, Report, log
+from twofold.runtime.problems import Problem, Report, log
 from twofold.runtime.stdio import Stdio
 from twofold.runtime.store import MemoryStore, Store
 from twofold.runtime.transport import Transport

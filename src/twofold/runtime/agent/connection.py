@@ -20,9 +20,9 @@ from twofold.rpc.messages import Notification, Request
 from twofold.runtime.agent.options import mode_option, without_booleans
 from twofold.runtime.agent.session import AgentSession
 from twofold.runtime.agent.sessions import Sessions
-from twofold.runtime.errors import Problem, described, guarded
 from twofold.runtime.inbox import spawn
 from twofold.runtime.peer import Peer
+from twofold.runtime.problems import Problem, described, guarded
 from twofold.runtime.transport import Transport
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed

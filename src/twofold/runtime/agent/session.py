@@ -15,10 +15,10 @@ from msgspec.structs import asdict, replace
 from twofold.convert.downgrader import Downgrader
 from twofold.convert.losses import NotConvertible
 from twofold.convert.permission import upgrade_outcome
-from twofold.errors import LocalError
+from twofold.errors import BadAnswer, LocalError
 from twofold.rpc.errors import RequestFailed
 from twofold.runtime.agent.options import value_of, with_value
-from twofold.runtime.errors import BadAnswer, Problem
+from twofold.runtime.problems import Problem
 from twofold.runtime.store import UnknownSession
 from twofold.session import Draft, Session, snapshot
 from twofold.wire import codec, v1, v2

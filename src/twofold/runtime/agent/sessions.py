@@ -17,7 +17,7 @@ from twofold.runtime.agent.options import NoSuchOption, with_value
 from twofold.runtime.agent.session import AgentSession
 from twofold.runtime.agent.tools import NotCancellable
 from twofold.runtime.agent.turns import Turns
-from twofold.runtime.errors import Problem, described
+from twofold.runtime.problems import Problem, described
 from twofold.runtime.store import SessionInfos, UnknownSession, age
 from twofold.session import Session
 from twofold.wire import codec, v2

@@ -13,8 +13,8 @@ from msgspec import Struct
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RequestError
 from twofold.runtime.agent.session import AgentSession
 from twofold.runtime.agent.turn import Turn
-from twofold.runtime.errors import Problem, described
 from twofold.runtime.inbox import spawn
+from twofold.runtime.problems import Problem, described
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Known
 from twofold.wire.content import (

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from twofold.convert.capabilities import NAMELESS
-from twofold.errors import LocalError
+from twofold.errors import LocalError, NotSupported
 from twofold.runtime.client.negotiate import Negotiated, Version
-from twofold.runtime.errors import NotSupported
 from twofold.text import one_line
 from twofold.wire import v1, v2
 

@@ -25,7 +25,7 @@ from msgspec import UNSET
 
 from twofold.convert.losses import Losses, NotConvertible
 from twofold.convert.setup import downgrade_params, upgrade_result
-from twofold.errors import LocalError
+from twofold.errors import LocalError, NoAnswer, NotSupported
 from twofold.policy import Policy
 from twofold.rpc.frames import LIMIT
 from twofold.runtime.client.capabilities import Introduced
@@ -40,9 +40,9 @@ from twofold.runtime.client.negotiate import (
 )
 from twofold.runtime.client.permissions import Ask
 from twofold.runtime.client.session import ClientSession
-from twofold.runtime.errors import NoAnswer, NotSupported, Problem, Report, guarded, log
 from twofold.runtime.inbox import TIMEOUT, Inbox, spawn
 from twofold.runtime.peer import PATIENCE, Arrived, Peer
+from twofold.runtime.problems import Problem, Report, guarded, log
 from twofold.runtime.process import Process
 from twofold.runtime.transport import Transport
 from twofold.version import VERSION

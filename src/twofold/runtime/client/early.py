@@ -8,7 +8,7 @@ what still comes for sessions that are gone, is dropped.
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from twofold.runtime.errors import Problem, Report
+from twofold.runtime.problems import Problem, Report
 
 if TYPE_CHECKING:
     from twofold.runtime.client.session import ClientSession

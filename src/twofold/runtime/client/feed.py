@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
-from twofold.runtime.errors import Problem, Report, described, log
+from twofold.runtime.problems import Problem, Report, described, log
 from twofold.session.changes import (
     Change,
     Changes,

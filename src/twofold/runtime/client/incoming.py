@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from twofold.convert.losses import Losses
 from twofold.convert.setup import downgrade_result, upgrade_params
+from twofold.errors import ConnectionClosed
 from twofold.rpc.errors import RequestError
 from twofold.rpc.messages import Notification, Request
 from twofold.runtime.client.early import Early
 from twofold.runtime.client.negotiate import NotAnAgent, Offer
 from twofold.runtime.client.offers import Offers
 from twofold.runtime.client.session import ClientSession
-from twofold.runtime.errors import ConnectionClosed, Problem
 from twofold.runtime.peer import PATIENCE
+from twofold.runtime.problems import Problem
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed
 from twofold.wire.elicitation import ElicitationScope

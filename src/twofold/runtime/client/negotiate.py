@@ -13,10 +13,9 @@ from msgspec import Struct
 from twofold.convert.capabilities import NAMELESS, upgrade_agent
 from twofold.convert.detect import dialect_of_initialize
 from twofold.convert.losses import Losses
-from twofold.errors import PeerError
+from twofold.errors import BadAnswer, ConnectionEnded, NoAnswer, PeerError
 from twofold.rpc.errors import RequestFailed
 from twofold.runtime.commands import IS_IT, PRINTED, first_lines, indented
-from twofold.runtime.errors import BadAnswer, ConnectionEnded, NoAnswer
 from twofold.runtime.peer import Peer
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed

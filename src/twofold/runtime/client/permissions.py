@@ -29,7 +29,7 @@ from twofold.policy import (
     with_shown,
 )
 from twofold.rpc.errors import RequestError
-from twofold.runtime.errors import Problem, Report, described
+from twofold.runtime.problems import Problem, Report, described
 from twofold.session import Permission, Session, ToolCall
 from twofold.session.changes import Changes
 from twofold.wire import v2

@@ -11,8 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
-from twofold.errors import LocalError
-from twofold.runtime.errors import NotSupported
+from twofold.errors import LocalError, NotSupported
 from twofold.wire import v2
 from twofold.wire.base import UNSET
 from twofold.wire.content import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from twofold.convert.drafts import lift, lift_permission
 from twofold.convert.losses import Loss, Losses
 from twofold.convert.upgrader import Upgrader
-from twofold.errors import LocalError, PeerError
+from twofold.errors import ConnectionClosed, LocalError, PeerError
 from twofold.policy import Decided, Subject
 from twofold.rpc.errors import RESOURCE_NOT_FOUND, RequestFailed
 from twofold.rpc.messages import Request
@@ -22,8 +22,8 @@ from twofold.runtime.client.permissions import Permissions, Waiting, response
 from twofold.runtime.client.prompting import Part, blocks_of
 from twofold.runtime.client.turns import GIVE_UP, Reply, Turns
 from twofold.runtime.client.watching import OnUpdate, Watchers
-from twofold.runtime.errors import ConnectionClosed, Problem
 from twofold.runtime.inbox import Inbox
+from twofold.runtime.problems import Problem
 from twofold.session import Session
 from twofold.wire import v1, v2
 from twofold.wire.shared import CancelledPermissionOutcome

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from twofold.runtime.errors import BadAnswer, NotSupported, Problem
+from twofold.errors import BadAnswer, NotSupported
+from twofold.runtime.problems import Problem
 from twofold.wire import v1, v2
 
 if TYPE_CHECKING:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from twofold.convert.turn import CANCELLED, OpenTurn, failed_turn
+from twofold.errors import ConnectionClosed, ConnectionEnded
 from twofold.rpc.errors import INTERNAL_ERROR, RequestFailed
 from twofold.runtime.client.watching import Watchers
-from twofold.runtime.errors import ConnectionClosed, ConnectionEnded, Problem
 from twofold.runtime.inbox import Inbox
+from twofold.runtime.problems import Problem
 from twofold.session import Draft, Message
 from twofold.session.parts import Entry
 from twofold.wire import v1, v2

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from twofold.runtime.client.feed import RATE, ChangeCallback, ChangeFeed, OnChange, Silence
-from twofold.runtime.errors import Problem, Report, described
+from twofold.runtime.problems import Problem, Report, described
 from twofold.session.changes import Changes
 from twofold.wire import v2
 

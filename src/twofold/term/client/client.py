@@ -27,7 +27,7 @@ from twofold.rpc.errors import RequestFailed
 from twofold.runtime.client.client import Client
 from twofold.runtime.client.session import ClientSession
 from twofold.runtime.commands import IS_IT, shown
-from twofold.runtime.errors import Problem
+from twofold.runtime.problems import Problem
 from twofold.term.client.connecting import Connecting, Seconds, Wanted, on_signals
 from twofold.term.client.conversation import Conversation, Leave
 from twofold.term.client.drawing import Drawing

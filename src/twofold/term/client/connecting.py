@@ -22,7 +22,7 @@ from twofold.runtime.client.incoming import Elicit
 from twofold.runtime.client.negotiate import Silent, Version
 from twofold.runtime.client.permissions import Ask
 from twofold.runtime.commands import LastWords
-from twofold.runtime.errors import Report, log
+from twofold.runtime.problems import Report, log
 from twofold.runtime.process import Process
 from twofold.runtime.taped import Tape, Taped
 from twofold.runtime.transport import Transport

@@ -12,7 +12,7 @@ from typing import Final
 from twofold.errors import TwofoldError
 from twofold.policy import Decided
 from twofold.runtime.client.session import ClientSession
-from twofold.runtime.errors import Problem
+from twofold.runtime.problems import Problem
 from twofold.session import ToolCall
 from twofold.session.changes import Change
 from twofold.term.content.images import MOST_ROWS, Pictures

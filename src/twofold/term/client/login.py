@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
-from twofold.errors import PeerError
+from twofold.errors import NotSupported, PeerError
 from twofold.rpc.errors import AUTH_REQUIRED, RequestFailed
 from twofold.runtime import platform
 from twofold.runtime.client.client import Client
@@ -27,7 +27,6 @@ from twofold.runtime.commands import (
     signal_name,
     why_not,
 )
-from twofold.runtime.errors import NotSupported
 from twofold.term.client.connecting import located
 from twofold.text import one_line
 from twofold.wire import v2

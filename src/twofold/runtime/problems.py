@@ -1,8 +1,4 @@
-"""What can go wrong between two peers, named by what happened.
-
-A `Problem` is something that was survived: it is told to whoever wants to know (by default the
-logger `twofold`), and the conversation goes on.
-"""
+"""What went wrong and was survived: reported to a callback, by default to the logger `twofold`."""
 
 import logging
 from collections.abc import Callable
@@ -10,41 +6,9 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from twofold.errors import LocalError, PeerError
 from twofold.text.safe import one_line
 
 _log = logging.getLogger("twofold")
-
-
-class ConnectionEnded(PeerError):
-    """The peer is gone, and with it the answer to whatever was asked."""
-
-
-class ConnectionClosed(LocalError):
-    """The connection was closed by this program."""
-
-
-class NoAnswer(PeerError):
-    """The peer did not answer in time."""
-
-    def __init__(self, who: str, method: str, seconds: float) -> None:
-        super().__init__(f"The {who} did not answer {method} within {seconds:g} seconds.")
-        self.method = method
-        self.seconds = seconds
-
-
-class BadAnswer(PeerError):
-    """The peer answered with something that the protocol does not allow there."""
-
-    def __init__(self, who: str, method: str, reason: str) -> None:
-        super().__init__(f"The {who} answered {method} with something else than a result: {reason}")
-        self.method = method
-        self.reason = reason
-
-
-class NotSupported(LocalError):
-    """This program asked for something that the peer said it cannot do."""
-
 
 ProblemKind: TypeAlias = Literal[
     "noise", "answer", "update", "handler", "stuck", "version", "loss", "limit"
