@@ -5,15 +5,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from twofold.view.markdown import (
-    Heading,
-    ListItem,
-    Markdown,
-    MarkdownBlock,
-    Paragraph,
-    Quote,
-    Span,
-)
+from twofold.view.markdown import Heading, ListItem, Markdown, MarkdownBlock, Paragraph, Quote, Span
 
 
 def blocks(text: str) -> list[MarkdownBlock]:

@@ -24,15 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from twofold.wire import codec, v1, v2
-from twofold.wire.base import (
-    NULL_IS_DEFAULT,
-    Fault,
-    Known,
-    Unknown,
-    UnsetType,
-    Wire,
-    alternates,
-)
+from twofold.wire.base import NULL_IS_DEFAULT, Fault, Known, Unknown, UnsetType, Wire, alternates
 from twofold.wire.elicitation import ElicitationScope
 
 Json: TypeAlias = dict[str, Any]

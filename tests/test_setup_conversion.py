@@ -25,16 +25,10 @@ from twofold.convert.options import (
     upgrade_command,
     upgrade_config_option,
 )
-from twofold.convert.setup import (
-    downgrade_params,
-    downgrade_result,
-    upgrade_params,
-    upgrade_result,
-)
+from twofold.convert.setup import downgrade_params, downgrade_result, upgrade_params, upgrade_result
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Fault, Malformed, Wire
-from twofold.wire.methods import Method
-from twofold.wire.shared import Capability
+from twofold.wire.shared import Capability, Method
 
 METHODS: dict[Version, dict[str, Method]] = {1: v1.METHODS, 2: v2.METHODS}
 OTHER: dict[Version, Version] = {1: 2, 2: 1}

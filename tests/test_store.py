@@ -23,13 +23,7 @@ from hypothesis import strategies as st
 from tests.strategies import v2_struct_streams, values_of
 from twofold.errors import LocalError
 from twofold.runtime.directory import DirectoryStore, safe_name
-from twofold.runtime.store import (
-    MemoryStore,
-    SessionExists,
-    Store,
-    StoreFailed,
-    UnknownSession,
-)
+from twofold.runtime.store import MemoryStore, SessionExists, Store, StoreFailed, UnknownSession
 from twofold.session import Draft, Session, snapshot
 from twofold.wire import codec, v2
 from twofold.wire.base import UNSET

@@ -84,7 +84,7 @@ def show(file: IO[bytes], source: str) -> None:
     """Add a recording up and print it for reading."""
     from rich.console import Console
 
-    from twofold.term.transcript import render_blocks  # it may color code: slow to import
+    from twofold.term.transcript import render_blocks
 
     recording, status = _add_up(file, source, None)
     blocks = recording.outline()

@@ -257,7 +257,7 @@ def _said(data: bytes, option: str, where: str) -> str:
 
 
 def _interactive(wanted: Wanted, screen: Screen) -> int:
-    from twofold.term.client.client import interact  # it needs what takes long to import
+    from twofold.term.client.client import interact
 
     connecting = Connecting(
         wanted.command,

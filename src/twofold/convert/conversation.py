@@ -18,12 +18,7 @@ from twofold.convert.echo import Echo
 from twofold.convert.guide import GuideUpgrader
 from twofold.convert.losses import Losses
 from twofold.convert.permission import downgrade_outcome, upgrade_outcome
-from twofold.convert.setup import (
-    downgrade_params,
-    downgrade_result,
-    upgrade_params,
-    upgrade_result,
-)
+from twofold.convert.setup import downgrade_params, downgrade_result, upgrade_params, upgrade_result
 from twofold.convert.turn import OpenTurn, failed_turn
 from twofold.convert.upgrader import Upgrader
 from twofold.rpc.messages import Failure, Message, Notification, Request, Response

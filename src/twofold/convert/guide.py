@@ -16,13 +16,7 @@ from twofold.convert.drafts import lift
 from twofold.convert.guide_content import AnyTerminal, terminal_updates, upgrade_content
 from twofold.convert.losses import Losses
 from twofold.convert.options import MODE, upgrade_config_option
-from twofold.convert.upgrade import (
-    PLAN_ID,
-    mode_id,
-    upgrade_block,
-    upgrade_plan,
-    upgrade_simple,
-)
+from twofold.convert.upgrade import PLAN_ID, mode_id, upgrade_block, upgrade_plan, upgrade_simple
 from twofold.wire import codec, guide, v1, v2
 from twofold.wire.base import UNSET, Fault, Malformed, Maybe, Wire
 

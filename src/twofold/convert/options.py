@@ -5,10 +5,7 @@ Version 2 has no modes: they are one select option of category `mode` among the 
 
 from typing import Any
 
-from twofold.convert.capabilities import (
-    kept,
-    renamed,
-)
+from twofold.convert.capabilities import kept, renamed
 from twofold.convert.carry import carried, recast
 from twofold.convert.losses import Losses
 from twofold.wire import v1, v2

@@ -36,8 +36,7 @@ from twofold.convert.upgrade import is_uri, upgrade_block
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed, Omittable, Wire
 from twofold.wire.content import UnknownContent
-from twofold.wire.methods import Method
-from twofold.wire.shared import CancelRequestNotification
+from twofold.wire.shared import CancelRequestNotification, Method
 
 W = TypeVar("W", bound=Wire)
 

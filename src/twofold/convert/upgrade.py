@@ -429,7 +429,7 @@ def _only_mode(mode: str) -> v2.SessionConfigSelect:
 
 
 def _unknown(update: v1.UnknownUpdate) -> v2.SessionUpdate:
-    from twofold.convert.drafts import lift  # which imports this module
+    from twofold.convert.drafts import lift
 
     # A version 1 agent may already send an update that only version 2 knows; one that version 2
     # knows and that does not fit is malformed there, not unknown.

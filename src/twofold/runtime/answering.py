@@ -14,7 +14,7 @@ from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.messages import Request, RequestId
 from twofold.runtime.problems import Problem, described
 from twofold.wire import codec
-from twofold.wire.base import Malformed
+from twofold.wire.base import Malformed as NotAsSpecified
 
 if TYPE_CHECKING:
     from twofold.runtime.peer import Peer
@@ -122,7 +122,7 @@ class Answering:
     def _as_error(self, request: Request, error: Exception) -> RequestError:
         if isinstance(error, RequestError):
             return error
-        if isinstance(error, Malformed):
+        if isinstance(error, NotAsSpecified):
             return RequestError.invalid_params(str(error))
         text = f"Answering {request.method} failed: {described(error)}"
         self._peer.report(Problem("handler", text, error=error))

@@ -30,7 +30,6 @@ from twofold.session import Session, snapshot
 from twofold.wire import codec, v2
 from twofold.wire.base import UNSET, Malformed, Omittable, Wire
 
-
 # ---- names of files --------------------------------------------------------------------------
 
 _INFO, _LOG, _TEMPORARY = ".json", ".jsonl", ".tmp"

@@ -18,12 +18,7 @@ from pathlib import Path
 
 from twofold.convert.diffs import git_patch
 from twofold.errors import LocalError
-from twofold.rpc.errors import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    RESOURCE_NOT_FOUND,
-    RequestError,
-)
+from twofold.rpc.errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET
 from twofold.wire.content import TextContent

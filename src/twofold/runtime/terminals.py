@@ -38,16 +38,7 @@ from twofold.rpc.errors import (
 from twofold.runtime import platform
 from twofold.runtime.commands import shown, why_not
 from twofold.runtime.files import MIB, Roots
-from twofold.runtime.terminal import (
-    GRACE,
-    LAST_WAIT,
-    Child,
-    Tell,
-    Terminal,
-    Update,
-    shows,
-    spawn,
-)
+from twofold.runtime.terminal import GRACE, LAST_WAIT, Child, Tell, Terminal, Update, shows, spawn
 from twofold.wire import v1, v2
 
 KEPT = 64 * MIB

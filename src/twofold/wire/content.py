@@ -2,16 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from twofold.wire.base import (
-    UNSET,
-    Items,
-    Known,
-    Maybe,
-    Number,
-    Unknown,
-    Wire,
-    alternative_to,
-)
+from twofold.wire.base import UNSET, Items, Known, Maybe, Number, Unknown, Wire, alternative_to
 
 Role: TypeAlias = Annotated[str, Known("assistant", "user")]
 IconTheme: TypeAlias = Annotated[str, Known("light", "dark")]

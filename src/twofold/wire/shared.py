@@ -1,11 +1,28 @@
 """What else both versions share, to the letter."""
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Meta as Limit
 
 from twofold.wire.base import UNSET, Items, Known, Maybe, Number, Wire
 from twofold.wire.content import ContentBlock
+
+# What a method of the protocol is: who answers it, and what goes in and out.
+
+
+Side: TypeAlias = Literal["agent", "client", "both"]
+
+
+class Method(NamedTuple):
+    """One row of a version's method table."""
+
+    side: Side
+    """Who handles it."""
+    params: Any
+    """The type of its params."""
+    result: Any
+    """The type of its result; None for a notification."""
+
 
 UInt: TypeAlias = Annotated[int, Limit(ge=0)]
 UInt16: TypeAlias = Annotated[int, Limit(ge=0, le=0xFFFF)]

@@ -26,13 +26,7 @@ from twofold.view.markdown.blocks import (
 from twofold.view.markdown.cut import LONGEST, cut
 from twofold.view.markdown.inline import spans
 from twofold.view.markdown.markers import CODE_INDENT, Cursor, Fence
-from twofold.view.markdown.unfinished import (
-    Container,
-    Leaf,
-    OpenIndented,
-    OpenParagraph,
-    OpenTable,
-)
+from twofold.view.markdown.unfinished import Container, Leaf, OpenIndented, OpenParagraph, OpenTable
 
 DEEPEST: Final = 20
 """So many quotes and items stand in each other; the marks of more are text."""

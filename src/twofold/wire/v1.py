@@ -1,6 +1,10 @@
-"""Requests of version 1 and their results."""
+"""ACP version 1: only what version 2 says differently.
 
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+The schema of version 1 is closed, and strict peers fail on what they do not know. Reading it here
+is as open as reading version 2: an unknown variant, kind or status is kept.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from twofold.wire.base import (
     NULL_IS_DEFAULT,
@@ -18,9 +22,9 @@ from twofold.wire.base import (
     Wire,
     alternative_to,
 )
-from twofold.wire.content import (
-    ContentBlock,
-)
+from twofold.wire.content import *
+from twofold.wire.content import ContentBlock
+from twofold.wire.elicitation import *
 from twofold.wire.elicitation import (
     ElicitationCapabilities,
     ElicitationPropertySchema,
@@ -29,23 +33,257 @@ from twofold.wire.elicitation import (
     ElicitationUrl,
     UnknownElicitation,
 )
+from twofold.wire.shared import *
 from twofold.wire.shared import (
     CancelledPermissionOutcome,
     Capability,
+    CompactionSummaryChunk,
+    CompactionUpdate,
+    Content,
     EnvVariable,
     HttpHeader,
     Implementation,
+    Method,
+    Notice,
     PermissionOption,
+    PlanEntryPriority,
+    PlanRemoved,
     SelectedPermissionOutcome,
+    SessionConfigOptionCategory,
+    SessionConfigSelectOption,
+    SessionInfoUpdate,
+    SessionMessage,
+    SessionMessageChunk,
+    ToolKind,
     UInt,
     UInt16,
     UInt32,
     Usage,
+    UsageUpdate,
 )
-from twofold.wire.v1.updates import (
-    SessionConfigOption,
-    ToolCallPatch,
+from twofold.wire.v2 import PlanFile, PlanMarkdown, SubagentUpdate, UnknownPlan
+
+# Session updates of version 1.
+
+
+ToolCallStatus: TypeAlias = Annotated[str, Known("pending", "in_progress", "completed", "failed")]
+PlanEntryStatus: TypeAlias = Annotated[str, Known("pending", "in_progress", "completed")]
+
+
+# ---- tool calls ------------------------------------------------------------------------------
+
+
+class Diff(Wire, tag_field="type", tag="diff"):
+    path: str
+    new_text: str
+    old_text: Maybe[str] = UNSET
+
+
+class Terminal(Wire, tag_field="type", tag="terminal"):
+    """Shows a client-owned terminal, made with `terminal/create`, inside a tool call."""
+
+    terminal_id: str
+
+
+class UnknownToolCallContent(Unknown, tag_field="type", tag="?"):
+    pass
+
+
+ToolCallContent: TypeAlias = Content | Diff | Terminal | UnknownToolCallContent
+
+
+class ToolCallLocation(Wire):
+    path: str
+    line: Maybe[UInt32] = UNSET
+
+
+class ToolCall(Wire, tag_field="sessionUpdate", tag="tool_call"):
+    """A whole tool call; for an id seen before it replaces the call."""
+
+    tool_call_id: str
+    title: str
+    name: Maybe[str] = UNSET
+    kind: Omittable[ToolKind] = UNSET
+    status: Omittable[ToolCallStatus] = UNSET
+    content: Omittable[Items[ToolCallContent]] = UNSET
+    locations: Omittable[Items[ToolCallLocation]] = UNSET
+    raw_input: Any = UNSET
+    raw_output: Any = UNSET
+
+
+class ToolCallPatch(Wire):
+    """A patch of one tool call, as a permission request carries it. Null is the same as omitted."""
+
+    tool_call_id: str
+    kind: Maybe[ToolKind] = UNSET
+    status: Maybe[ToolCallStatus] = UNSET
+    title: Maybe[str] = UNSET
+    name: Maybe[str] = UNSET
+    content: Maybe[Items[ToolCallContent]] = UNSET
+    locations: Maybe[Items[ToolCallLocation]] = UNSET
+    raw_input: Any = UNSET
+    raw_output: Any = UNSET
+
+
+class ToolCallUpdate(ToolCallPatch, tag_field="sessionUpdate", tag="tool_call_update"):
+    """A patch of one tool call, as a session update."""
+
+
+# ---- session/update --------------------------------------------------------------------------
+
+
+class ContentChunk(Wire):
+    content: ContentBlock
+    message_id: Maybe[str] = UNSET
+
+
+class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
+    pass
+
+
+class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk"):
+    pass
+
+
+class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk"):
+    pass
+
+
+class PlanEntry(Wire):
+    content: str
+    priority: PlanEntryPriority
+    status: PlanEntryStatus
+
+
+class Plan(Wire, tag_field="sessionUpdate", tag="plan"):
+    entries: LenientItems[PlanEntry]
+
+
+class PlanItems(Wire, tag_field="type", tag="items"):
+    plan_id: str
+    entries: LenientItems[PlanEntry]
+
+
+PlanUpdateContent: TypeAlias = PlanItems | PlanFile | PlanMarkdown | UnknownPlan
+
+
+class PlanUpdate(Wire, tag_field="sessionUpdate", tag="plan_update"):
+    """Unstable in version 1."""
+
+    plan: PlanUpdateContent
+
+
+class UnstructuredCommandInput(Wire):
+    hint: str
+
+
+class AvailableCommand(Wire):
+    name: str
+    description: str
+    input: Maybe[UnstructuredCommandInput] = UNSET
+
+
+class AvailableCommandsUpdate(Wire, tag_field="sessionUpdate", tag="available_commands_update"):
+    available_commands: LenientItems[AvailableCommand]
+
+
+class CurrentModeUpdate(Wire, tag_field="sessionUpdate", tag="current_mode_update"):
+    current_mode_id: str
+
+
+@alternative_to(CurrentModeUpdate)
+class DocumentedCurrentModeUpdate(Wire, tag_field="sessionUpdate", tag="current_mode_update"):
+    """The shape that the protocol's page on session modes shows, against its schema."""
+
+    mode_id: str
+
+
+class SessionConfigUngrouped(SessionConfigSelectOption):
+    """An option that stands in no group."""
+
+
+@alternative_to(SessionConfigUngrouped)
+class SessionConfigSelectGroup(Wire):
+    group: str
+    name: str
+    options: LenientItems[SessionConfigSelectOption]
+
+
+if TYPE_CHECKING:
+    SessionConfigSelectEntry: TypeAlias = SessionConfigUngrouped | SessionConfigSelectGroup
+else:
+    SessionConfigSelectEntry = SessionConfigUngrouped
+
+
+class SessionConfigCommon(Wire):
+    id: str
+    name: str
+    description: Maybe[str] = UNSET
+    category: Maybe[SessionConfigOptionCategory] = UNSET
+
+
+class SessionConfigSelect(SessionConfigCommon, tag_field="type", tag="select", kw_only=True):
+    current_value: str
+    options: list[SessionConfigSelectEntry]
+
+
+class SessionConfigBoolean(SessionConfigCommon, tag_field="type", tag="boolean", kw_only=True):
+    current_value: bool
+
+
+class UnknownSessionConfig(Unknown, tag_field="type", tag="?"):
+    pass
+
+
+SessionConfigOption: TypeAlias = SessionConfigSelect | SessionConfigBoolean | UnknownSessionConfig
+
+
+class ConfigOptionUpdate(Wire, tag_field="sessionUpdate", tag="config_option_update"):
+    config_options: LenientItems[SessionConfigOption]
+
+
+class UnknownUpdate(Unknown, tag_field="sessionUpdate", tag="?"):
+    """An update of a kind we do not know."""
+
+    tag_name = "sessionUpdate"
+
+
+KnownUpdate: TypeAlias = (
+    UserMessageChunk
+    | AgentMessageChunk
+    | AgentThoughtChunk
+    | ToolCall
+    | ToolCallUpdate
+    | Plan
+    | PlanUpdate
+    | PlanRemoved
+    | AvailableCommandsUpdate
+    | CurrentModeUpdate
+    | ConfigOptionUpdate
+    | SessionInfoUpdate
+    | UsageUpdate
+    | Notice
+    | CompactionUpdate
+    | CompactionSummaryChunk
+    | SubagentUpdate
+    | SessionMessage
+    | SessionMessageChunk
+    | UnknownUpdate
 )
+
+if TYPE_CHECKING:
+    SessionUpdate: TypeAlias = KnownUpdate | DocumentedCurrentModeUpdate
+else:
+    SessionUpdate = KnownUpdate
+
+
+class SessionNotification(Wire):
+    session_id: str
+    update: SessionUpdate
+
+
+# Requests of version 1 and their results.
+
 
 StopReason: TypeAlias = Annotated[
     str, Known("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
@@ -374,3 +612,36 @@ class PromptResponse(Wire):
 
     stop_reason: StopReason
     usage: Maybe[Usage] = UNSET  # unstable
+
+
+METHODS: dict[str, Method] = {
+    "initialize": Method("agent", InitializeRequest, InitializeResponse),
+    "authenticate": Method("agent", AuthenticateRequest, Empty),
+    "logout": Method("agent", Empty, Empty),
+    "session/new": Method("agent", NewSessionRequest, NewSessionResponse),
+    "session/load": Method("agent", LoadSessionRequest, SessionSetup),
+    "session/list": Method("agent", ListSessionsRequest, ListSessionsResponse),
+    "session/delete": Method("agent", SessionParams, Empty),
+    "session/resume": Method("agent", ResumeSessionRequest, SessionSetup),
+    "session/close": Method("agent", SessionParams, Empty),
+    "session/set_mode": Method("agent", SetSessionModeRequest, Empty),
+    "session/set_config_option": Method(
+        "agent", SetSessionConfigOptionRequest, SetSessionConfigOptionResponse
+    ),
+    "session/prompt": Method("agent", PromptRequest, PromptResponse),
+    "session/cancel": Method("agent", SessionParams, None),
+    "session/request_permission": Method(
+        "client", RequestPermissionRequest, RequestPermissionResponse
+    ),
+    "session/update": Method("client", SessionNotification, None),
+    "fs/read_text_file": Method("client", ReadTextFileRequest, ReadTextFileResponse),
+    "fs/write_text_file": Method("client", WriteTextFileRequest, Empty),
+    "terminal/create": Method("client", CreateTerminalRequest, CreateTerminalResponse),
+    "terminal/output": Method("client", TerminalRequest, TerminalOutputResponse),
+    "terminal/release": Method("client", TerminalRequest, Empty),
+    "terminal/wait_for_exit": Method("client", TerminalRequest, TerminalExitStatus),
+    "terminal/kill": Method("client", TerminalRequest, Empty),
+    "elicitation/create": Method("client", CreateElicitationRequest, CreateElicitationResponse),
+    "elicitation/complete": Method("client", CompleteElicitationNotification, None),
+    "$/cancel_request": Method("both", CancelRequestNotification, None),
+}
