@@ -40,8 +40,8 @@ from twofold.bridge.end import End
 from twofold.bridge.lifting import Lifting
 from twofold.bridge.lowering import Lowering
 from twofold.bridge.up import Up
+from twofold.convert.downgrader import is_plain
 from twofold.convert.losses import Losses, NotConvertible
-from twofold.convert.sent import is_plain
 from twofold.convert.upgrader import Upgrader
 from twofold.runtime.transport import memory_pair
 from twofold.session import Draft, Session

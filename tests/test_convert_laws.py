@@ -51,10 +51,10 @@ from tests.strategies import (
 )
 from tests.test_session_laws import fold, least_memory, opcodes
 from twofold.convert.conversation import Conversation
-from twofold.convert.diffs import git_patch
 from twofold.convert.downgrade import downgrade
 from twofold.convert.downgrader import Downgrader
 from twofold.convert.losses import Loss, Losses, NotConvertible
+from twofold.convert.patches import git_patch
 from twofold.convert.upgrade import upgrade
 from twofold.convert.upgrader import Upgrader
 from twofold.errors import TwofoldError

@@ -9,7 +9,7 @@ import pytest
 import twofold
 from tests.demo_meeting import VERSIONS, calls_of, choose, meeting, messages_of, play, run
 from tests.peers.validators import Version
-from twofold.convert.diffs import parse_patch
+from twofold.convert.patches import parse_patch
 from twofold.demo import SCENARIOS
 from twofold.text.terminal import TerminalText
 from twofold.wire import v2

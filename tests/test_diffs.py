@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from twofold.convert.diffs import BadPatch, FilePatch, git_patch, parse_patch
-from twofold.convert.lines import changed_lines
+from twofold.convert.line_diff import changed_lines
+from twofold.convert.patches import BadPatch, FilePatch, git_patch, parse_patch
 
 P = "/home/user/project/src/config.json"
 

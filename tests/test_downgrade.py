@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.strategies import Json, v2_struct
-from twofold.convert.diffs import git_patch
 from twofold.convert.downgrade import downgrade
 from twofold.convert.losses import Loss, Losses, NotConvertible
-from twofold.convert.permission import downgrade_outcome, downgrade_permission
+from twofold.convert.patches import git_patch
+from twofold.convert.permissions import downgrade_outcome, downgrade_permission
 from twofold.wire import codec, v2
 
 TEXT = {"type": "text", "text": "hello"}

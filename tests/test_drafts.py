@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from tests.strategies import Json, v2_struct, v2_updates, values_of
-from twofold.convert.diffs import git_patch
 from twofold.convert.drafts import lift, lift_permission
+from twofold.convert.patches import git_patch
 from twofold.session import Draft, Session
 from twofold.wire import codec, v2
 

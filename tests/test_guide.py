@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.peers.validators import SchemaValidator
-from twofold.convert.guide import GuideUpgrader, upgrade_guide
-from twofold.convert.guide_content import fenced
+from twofold.convert.guide import GuideUpgrader, fenced, upgrade_guide
 from twofold.convert.losses import Loss, Losses, NotConvertible
 from twofold.session import Message, Session, ToolCall, snapshot
 from twofold.session.changes import Changes, ContentAppended, EntryAdded, UnknownAdded

@@ -25,7 +25,12 @@ from twofold.convert.options import (
     upgrade_command,
     upgrade_config_option,
 )
-from twofold.convert.setup import downgrade_params, downgrade_result, upgrade_params, upgrade_result
+from twofold.convert.requests import (
+    downgrade_params,
+    downgrade_result,
+    upgrade_params,
+    upgrade_result,
+)
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Fault, Malformed, Wire
 from twofold.wire.shared import Capability, Method

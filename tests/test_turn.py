@@ -12,7 +12,7 @@ import twofold
 from tests.peers.validators import Schemas, SchemaValidator
 from tests.raw_client import RawClient, Version, an_agent, run, settled, talking
 from twofold import UNSET, Session, v2
-from twofold.convert.diffs import BadPatch
+from twofold.convert.patches import BadPatch
 from twofold.errors import LocalError
 from twofold.wire.content import ImageContent, ResourceLink, TextContent
 from twofold.wire.shared import Content

@@ -7,7 +7,7 @@ import pytest
 
 from tests.strategies import Json, v1_struct
 from twofold.convert.losses import Loss, Losses, NotConvertible
-from twofold.convert.permission import upgrade_outcome, upgrade_permission
+from twofold.convert.permissions import upgrade_outcome, upgrade_permission
 from twofold.convert.upgrade import is_uri, upgrade
 from twofold.wire import codec, v1
 from twofold.wire.base import Fault, Malformed

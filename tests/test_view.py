@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ValuesOf
-from twofold.convert.diffs import git_patch
 from twofold.convert.losses import Losses
+from twofold.convert.patches import git_patch
 from twofold.convert.upgrade import upgrade_diff
 from twofold.session import Session
 from twofold.text import TerminalText, one_line, sanitize, terminal_text

@@ -15,8 +15,8 @@ from twofold.convert.detect import Detector, Dialect
 from twofold.convert.drafts import lift, lift_permission
 from twofold.convert.guide import GuideUpgrader
 from twofold.convert.losses import Losses
-from twofold.convert.permission import upgrade_outcome
-from twofold.convert.turn import CANCELLED, failed_turn
+from twofold.convert.permissions import upgrade_outcome
+from twofold.convert.turns import CANCELLED, failed_turn
 from twofold.convert.upgrade import text_as_base64
 from twofold.convert.upgrader import Upgrader
 from twofold.rpc.errors import INTERNAL_ERROR

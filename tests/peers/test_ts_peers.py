@@ -19,7 +19,7 @@ import pytest
 from tests.peers.facts import ALL_STEPS, Json, Line, expected, with_one_tick
 from tests.peers.validators import Schemas, SchemaValidator, Version
 from tests.schema_shapes import methods_of
-from twofold.convert.diffs import git_patch
+from twofold.convert.patches import git_patch
 
 HERE = Path(__file__).parent
 VERSIONS: list[Version] = [1, 2]

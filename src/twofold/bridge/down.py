@@ -21,11 +21,10 @@ from twofold.bridge.translation import (
     Silence,
     read_result,
 )
-from twofold.convert.carry import carried
-from twofold.convert.losses import NotConvertible
+from twofold.convert.losses import NotConvertible, carried
 from twofold.convert.options import modes_of
-from twofold.convert.permission import upgrade_outcome
-from twofold.convert.setup import downgrade_params, downgrade_result, upgrade_params
+from twofold.convert.permissions import upgrade_outcome
+from twofold.convert.requests import downgrade_params, downgrade_result, upgrade_params
 from twofold.policy import choose
 from twofold.rpc.errors import RequestError
 from twofold.rpc.messages import Failure, Request, Response

@@ -7,7 +7,7 @@ from msgspec import UNSET, Struct, field
 from twofold.bridge.lowering import Lowering
 from twofold.bridge.translation import Silence, Timer
 from twofold.convert.options import MODE
-from twofold.convert.turn import OpenTurn
+from twofold.convert.turns import OpenTurn
 from twofold.rpc.messages import RequestId
 from twofold.wire import v2
 from twofold.wire.content import ContentBlock

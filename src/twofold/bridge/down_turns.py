@@ -13,9 +13,8 @@ from msgspec import UNSET
 from twofold.bridge.down_session import DownSession, DownTurn, Question
 from twofold.bridge.down_updates import DownUpdates, Special
 from twofold.bridge.translation import Outcome, Side, as_request_error, read_result
-from twofold.convert.carry import carried
-from twofold.convert.losses import NotConvertible
-from twofold.convert.setup import upgrade_params
+from twofold.convert.losses import NotConvertible, carried
+from twofold.convert.requests import upgrade_params
 from twofold.rpc.errors import INTERNAL_ERROR, REQUEST_CANCELLED, RequestError
 from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
 from twofold.runtime.problems import Problem

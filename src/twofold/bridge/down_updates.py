@@ -15,7 +15,7 @@ from twofold.bridge.end import End
 from twofold.bridge.losses import LossLog
 from twofold.bridge.lowering import Lowering
 from twofold.bridge.translation import Later, Translation
-from twofold.convert.carry import carried
+from twofold.convert.losses import carried
 from twofold.convert.options import MODE
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Notification, RequestId

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from twofold.convert.downgrade import CHUNKS, WHOLE
 from twofold.convert.downgrader import Downgrader
 from twofold.convert.losses import Loss, Losses
-from twofold.convert.permission import asked_about
+from twofold.convert.permissions import asked_about
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET, Maybe
 

@@ -24,9 +24,8 @@ from twofold.bridge.translation import (
 )
 from twofold.bridge.up_questions import UpQuestions
 from twofold.bridge.up_session import UpSession
-from twofold.convert.carry import carried, recast
-from twofold.convert.losses import Losses
-from twofold.convert.setup import downgrade_params, upgrade_result
+from twofold.convert.losses import Losses, carried, recast
+from twofold.convert.requests import downgrade_params, upgrade_result
 from twofold.rpc.errors import METHOD_NOT_FOUND, RequestError
 from twofold.rpc.messages import Failure, Request
 from twofold.runtime.problems import Report

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from twofold.bridge.translation import Outcome, read_result
 from twofold.bridge.up_session import Question, Turn, UpSession
 from twofold.bridge.up_turns import UpTurns
-from twofold.convert.carry import recast
-from twofold.convert.permission import downgrade_outcome
-from twofold.convert.setup import downgrade_result, upgrade_params
+from twofold.convert.losses import recast
+from twofold.convert.permissions import downgrade_outcome
+from twofold.convert.requests import downgrade_result, upgrade_params
 from twofold.rpc.errors import RequestError
 from twofold.rpc.messages import Failure, Request, RequestId, Response
 from twofold.wire import codec, v1, v2

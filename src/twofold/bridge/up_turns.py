@@ -20,9 +20,8 @@ from twofold.bridge.translation import (
     read_result,
 )
 from twofold.bridge.up_session import Prompt, Turn, UpSession
-from twofold.convert.carry import carried
-from twofold.convert.losses import Losses, NotConvertible
-from twofold.convert.setup import downgrade_params
+from twofold.convert.losses import Losses, NotConvertible, carried
+from twofold.convert.requests import downgrade_params
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Failure, Notification, Request, RequestId

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from twofold.convert.carry import carried
-from twofold.convert.losses import Losses
+from twofold.convert.losses import Losses, carried
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Extras, Maybe, Omittable, Wire
 from twofold.wire.shared import Capability, EnvVariable, Implementation

@@ -14,12 +14,16 @@ from msgspec.structs import replace
 from twofold.convert.detect import Detector, Dialect
 from twofold.convert.downgrader import Downgrader
 from twofold.convert.drafts import lift, lift_permission
-from twofold.convert.echo import Echo
 from twofold.convert.guide import GuideUpgrader
 from twofold.convert.losses import Losses
-from twofold.convert.permission import downgrade_outcome, upgrade_outcome
-from twofold.convert.setup import downgrade_params, downgrade_result, upgrade_params, upgrade_result
-from twofold.convert.turn import OpenTurn, failed_turn
+from twofold.convert.permissions import downgrade_outcome, upgrade_outcome
+from twofold.convert.requests import (
+    downgrade_params,
+    downgrade_result,
+    upgrade_params,
+    upgrade_result,
+)
+from twofold.convert.turns import Echo, OpenTurn, failed_turn
 from twofold.convert.upgrader import Upgrader
 from twofold.rpc.messages import Failure, Message, Notification, Request, Response
 from twofold.rpc.pending import Handler, Pending

@@ -11,11 +11,10 @@ from typing import Any, get_args
 
 from msgspec.structs import replace
 
-from twofold.convert.carry import carried
-from twofold.convert.diffs import BadPatch, FilePatch, parse_patch
 from twofold.convert.drafts import lift_july
-from twofold.convert.losses import Losses
+from twofold.convert.losses import Losses, carried
 from twofold.convert.options import downgrade_command, downgrade_config_option, modes_of
+from twofold.convert.patches import BadPatch, FilePatch, parse_patch
 from twofold.convert.upgrade import PLAN_ID, terminals_in, upgrade_diff
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET, Known

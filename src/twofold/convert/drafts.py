@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from twofold.convert.carry import carried
-from twofold.convert.losses import Losses
+from twofold.convert.losses import Losses, carried
 from twofold.convert.upgrade import upgrade_diff
 from twofold.wire import v1, v2
 

@@ -6,8 +6,7 @@ Version 2 has no modes: they are one select option of category `mode` among the 
 from typing import Any
 
 from twofold.convert.capabilities import kept, renamed
-from twofold.convert.carry import carried, recast
-from twofold.convert.losses import Losses
+from twofold.convert.losses import Losses, carried, recast
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET, Extras, Maybe
 from twofold.wire.shared import SessionConfigSelectOption

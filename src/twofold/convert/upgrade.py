@@ -14,11 +14,10 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from twofold.convert.carry import carried
-from twofold.convert.diffs import git_patch
 from twofold.convert.formats import is_rfc3339
-from twofold.convert.losses import Losses
+from twofold.convert.losses import Losses, carried
 from twofold.convert.options import upgrade_command, upgrade_config_option
+from twofold.convert.patches import git_patch
 from twofold.text.seen import Seen
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Wire

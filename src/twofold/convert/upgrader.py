@@ -8,11 +8,10 @@ from typing import Any, Final, TypeGuard
 
 from msgspec.structs import replace
 
-from twofold.convert.carry import carried
-from twofold.convert.echo import Echo
-from twofold.convert.losses import Losses
+from twofold.convert.losses import Losses, carried
 from twofold.convert.options import MODE, has_mode_option, mode_option, upgrade_config_option
-from twofold.convert.permission import upgrade_permission
+from twofold.convert.permissions import upgrade_permission
+from twofold.convert.turns import Echo
 from twofold.convert.upgrade import (
     CHUNKS,
     mode_id,

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from twofold.convert.diffs import git_patch
+from twofold.convert.patches import git_patch
 from twofold.errors import LocalError
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError
 from twofold.wire import v1, v2

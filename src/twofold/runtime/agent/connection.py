@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from twofold.convert.capabilities import downgrade_agent, upgrade_client
 from twofold.convert.detect import dialect_of_request
 from twofold.convert.losses import Losses, NotConvertible
-from twofold.convert.setup import downgrade_result, upgrade_params
+from twofold.convert.requests import downgrade_result, upgrade_params
 from twofold.rpc.errors import INVALID_REQUEST, RequestError
 from twofold.rpc.messages import Notification, Request
 from twofold.runtime.agent.options import mode_option, without_booleans

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 
 from twofold.convert.downgrader import Downgrader
 from twofold.convert.losses import NotConvertible
-from twofold.convert.permission import upgrade_outcome
+from twofold.convert.permissions import upgrade_outcome
 from twofold.errors import BadAnswer, LocalError
 from twofold.rpc.errors import RequestFailed
 from twofold.runtime.agent.options import value_of, with_value

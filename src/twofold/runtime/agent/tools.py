@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from msgspec.structs import asdict, replace
 
-from twofold.convert.diffs import git_patch, parse_patch
+from twofold.convert.patches import git_patch, parse_patch
 from twofold.errors import LocalError
 from twofold.wire import v2
 from twofold.wire.base import UNSET

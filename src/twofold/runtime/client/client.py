@@ -24,7 +24,7 @@ from weakref import WeakSet
 from msgspec import UNSET
 
 from twofold.convert.losses import Losses, NotConvertible
-from twofold.convert.setup import downgrade_params, upgrade_result
+from twofold.convert.requests import downgrade_params, upgrade_result
 from twofold.errors import LocalError, NoAnswer, NotSupported
 from twofold.policy import Policy
 from twofold.rpc.frames import LIMIT

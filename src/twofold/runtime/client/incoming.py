@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from twofold.convert.losses import Losses
-from twofold.convert.setup import downgrade_result, upgrade_params
+from twofold.convert.requests import downgrade_result, upgrade_params
 from twofold.errors import ConnectionClosed
 from twofold.rpc.errors import RequestError
 from twofold.rpc.messages import Notification, Request

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from twofold.convert.turn import CANCELLED, OpenTurn, failed_turn
+from twofold.convert.turns import CANCELLED, OpenTurn, failed_turn
 from twofold.errors import ConnectionClosed, ConnectionEnded
 from twofold.rpc.errors import INTERNAL_ERROR, RequestFailed
 from twofold.runtime.client.watching import Watchers

@@ -9,14 +9,13 @@ from typing import Any
 from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
-from twofold.convert.carry import carried
 from twofold.convert.downgrade import (
     OPTION_KINDS,
     downgrade_contents,
     downgrade_tool_call,
     report_clear,
 )
-from twofold.convert.losses import Losses
+from twofold.convert.losses import Losses, carried
 from twofold.convert.upgrade import upgrade_tool_call
 from twofold.wire import v1, v2
 from twofold.wire.content import TextContent

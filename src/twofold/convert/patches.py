@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
-from twofold.convert.lines import Change, changed_lines
+from twofold.convert.line_diff import Change, changed_lines
 from twofold.errors import PeerError
 
 Operation = Literal["add", "delete", "modify", "move", "copy"]
