@@ -19,7 +19,7 @@ from twofold.term.lines import Parts, line, plain
 from twofold.term.live.board import COLOURING, FOLD, Board
 from twofold.term.live.cards import MOST_ITEMS
 from twofold.term.live.display import Display
-from twofold.view.follow import Key
+from twofold.view.live import Key
 from twofold.wire import v2
 from twofold.wire.content import ImageContent, TextContent
 from twofold.wire.shared import PlanRemoved

@@ -13,7 +13,7 @@ from tests.strategies import v2_permission_requests, v2_struct_streams
 from twofold.session import Session
 from twofold.session.reduce import NotBase64
 from twofold.view.blocks import Block, ToolCallBlock, UnknownBlock
-from twofold.view.follow import FOOTER, LONGEST_OUTPUT, Follower, Key
+from twofold.view.live import FOOTER, LONGEST_OUTPUT, Follower, Key
 from twofold.view.outline import MOST_KINDS, entry_block, outline
 from twofold.wire import codec, v2
 

@@ -29,9 +29,8 @@ from twofold.view.markdown import (
     Table,
     TableRow,
 )
-from twofold.view.markdown.cut import LONGEST
 from twofold.view.markdown.inline import spans
-from twofold.view.markdown.structure import DEEPEST, FIRST_ROWS
+from twofold.view.markdown.structure import DEEPEST, FIRST_ROWS, LONGEST
 
 # ---- laws ------------------------------------------------------------------------------------
 

@@ -4,8 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.markdown_texts import pieces_of
-from twofold.text.pieces import LONGEST_HELD, Pieces
-from twofold.text.safe import sanitize
+from twofold.text.safe import LONGEST_HELD, Pieces, sanitize
 
 PARTS = [
     *(

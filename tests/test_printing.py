@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from twofold.cli.printing import Screen
-from twofold.text.pieces import Pieces
-from twofold.text.safe import sanitize
+from twofold.text.safe import Pieces, sanitize
 
 PARTS = [
     "a",

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.text.seen import Seen
+from twofold.text.safe import Seen
 
 pieces = st.lists(st.text(max_size=6), max_size=6)
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.view.diff import DiffLine, DiffLineKind
-from twofold.view.words import Range, changed_words, pairs
+from twofold.view.diff import DiffLine, DiffLineKind, Range, changed_words, pairs
 
 WORDS = [
     "foo",

@@ -19,10 +19,8 @@ from twofold.runtime.client.turns import Reply
 from twofold.session import Message, Session, ToolCall, snapshot
 from twofold.term.content.question import Page, block_of
 from twofold.term.lines import all_rows, plain
-from twofold.text.pieces import Pieces
-from twofold.text.safe import harmless_json, one_line, sanitize
-from twofold.view.blocks import CommandPart, DescribedItem, TerminalItem, TextItem
-from twofold.view.content import described
+from twofold.text.safe import Pieces, harmless_json, one_line, sanitize
+from twofold.view.blocks import CommandPart, DescribedItem, TerminalItem, TextItem, described
 from twofold.view.outline import entry_block
 from twofold.wire import codec, v2
 from twofold.wire.content import ContentBlock, TextContent

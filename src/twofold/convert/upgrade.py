@@ -18,7 +18,7 @@ from twofold.convert.formats import is_rfc3339
 from twofold.convert.losses import Losses, carried
 from twofold.convert.options import upgrade_command, upgrade_config_option
 from twofold.convert.patches import git_patch
-from twofold.text.seen import Seen
+from twofold.text.safe import Seen
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Wire
 from twofold.wire.content import (

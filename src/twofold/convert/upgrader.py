@@ -23,7 +23,7 @@ from twofold.convert.upgrade import (
     upgrade_simple,
     upgrade_tool_call,
 )
-from twofold.text.seen import Seen
+from twofold.text.safe import Seen
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET
 from twofold.wire.content import ContentBlock, TextContent

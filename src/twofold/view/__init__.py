@@ -32,7 +32,7 @@ from twofold.view.blocks import (
     ValuesPart,
 )
 from twofold.view.diff import DiffLine, diff_lines
-from twofold.view.follow import Follower, Key
+from twofold.view.live import Follower, Key
 from twofold.view.outline import entry_block, footer, outline
 from twofold.view.question import question_block
 

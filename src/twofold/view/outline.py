@@ -48,8 +48,9 @@ from twofold.view.blocks import (
     TextItem,
     ToolCallBlock,
     UnknownBlock,
+    content_items,
+    unknown,
 )
-from twofold.view.content import content_items, unknown
 from twofold.view.diff import diff_lines
 from twofold.wire import v2
 from twofold.wire.base import UNSET

@@ -26,8 +26,8 @@ from twofold.view.blocks import (
     TextPart,
     Value,
     ValuesPart,
+    base64_size,
 )
-from twofold.view.content import base64_size
 from twofold.view.diff import AnyDiff, diff_lines
 from twofold.wire import codec, v2
 from twofold.wire.base import UNSET, Extras, Wire

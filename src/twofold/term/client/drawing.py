@@ -23,7 +23,7 @@ from twofold.term.lines import Drawn, Line, Row, all_rows, cut, line
 from twofold.term.live.board import Board
 from twofold.term.live.display import Display
 from twofold.text import one_line, sanitize
-from twofold.view.follow import Key
+from twofold.view.live import Key
 from twofold.view.outline import footer
 
 RATE: Final = 60.0

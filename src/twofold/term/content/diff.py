@@ -12,8 +12,7 @@ from typing import Final
 from twofold.term.content.code import Highlighter
 from twofold.term.lines import AnyStyle, Drawn, Line, Parts
 from twofold.view.blocks import DiffItem
-from twofold.view.diff import DiffLine, DiffLineKind
-from twofold.view.words import Range, changed_words, pairs
+from twofold.view.diff import DiffLine, DiffLineKind, Range, changed_words, pairs
 
 SIGNS: Final[dict[DiffLineKind, str]] = {"added": "+", "removed": "-", "context": " "}
 # What is gone is red throughout. What came is green where the code has no colour of its own.

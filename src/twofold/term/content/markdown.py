@@ -13,7 +13,7 @@ from typing import Final, assert_never
 from twofold.term.content.code import Highlighter
 from twofold.term.content.markdown_tables import Columns, Place, TableLines, TableRowLines
 from twofold.term.lines import BLANK, NARROWEST, AnyStyle, Drawn, Line, Parts, Row, cells
-from twofold.text.pieces import Pieces
+from twofold.text.safe import Pieces
 from twofold.view.markdown import (
     Blank,
     Cells,

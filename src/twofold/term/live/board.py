@@ -27,7 +27,7 @@ from twofold.term.live.message_cards import (
     folded,
 )
 from twofold.view.blocks import PlanBlock, ToolCallBlock
-from twofold.view.follow import FOOTER, Follower, Key
+from twofold.view.live import FOOTER, Follower, Key
 from twofold.wire.content import ImageContent
 
 FOLD: Final = 16

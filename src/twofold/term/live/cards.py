@@ -23,7 +23,7 @@ from twofold.view.blocks import (
     TerminalItem,
     ToolCallBlock,
 )
-from twofold.view.follow import Key
+from twofold.view.live import Key
 from twofold.wire.content import ImageContent
 
 MOST_ITEMS: Final = 32

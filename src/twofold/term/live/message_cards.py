@@ -17,9 +17,9 @@ from twofold.term.draw import INDENT, MESSAGE_MARGINS, MESSAGE_STYLES, counted
 from twofold.term.lines import Drawn, Line, Row, all_rows, line
 from twofold.term.live.cards import Card
 from twofold.text import sanitize
-from twofold.text.seen import Seen
-from twofold.view.content import described
-from twofold.view.follow import Key
+from twofold.text.safe import Seen
+from twofold.view.blocks import described
+from twofold.view.live import Key
 from twofold.wire.content import ContentBlock, ImageContent, TextContent
 
 THOUGHT_ROWS: Final = 4

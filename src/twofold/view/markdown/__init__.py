@@ -2,7 +2,7 @@
 
 `Markdown` takes text in any pieces and says which blocks are settled. The cost grows with the new
 text only, and what is not settled yet is never more than a few thousand characters. Knows no
-toolkit, and what it is given is expected to be safe already (`twofold.text.pieces`).
+toolkit, and what it is given is expected to be safe already (`twofold.text.safe`).
 
 It is CommonMark with tables, task lists, struck out text and bare URLs, but for what a stream or a
 conversation needs otherwise:

@@ -6,16 +6,21 @@ and nothing is nested without end. All of it is immutable values, so that a copy
 """
 
 import re
-from typing import Final
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
 
-from twofold.view.markdown import markers, tables
 from twofold.view.markdown.blocks import (
+    Align,
     Blank,
+    Cells,
     CodeLine,
     CodeStart,
     Heading,
+    ListItem,
     MarkdownBlock,
     Paragraph,
+    Quote,
     Rule,
     Span,
     Spans,
@@ -23,10 +28,287 @@ from twofold.view.markdown.blocks import (
     TableRow,
     Within,
 )
-from twofold.view.markdown.cut import LONGEST, cut
-from twofold.view.markdown.inline import spans
-from twofold.view.markdown.markers import CODE_INDENT, Cursor, Fence
-from twofold.view.markdown.unfinished import Container, Leaf, OpenIndented, OpenParagraph, OpenTable
+from twofold.view.markdown.inline import Inline, spans
+
+# The marks at the beginning of a line that say what it is.
+
+
+_HEADING = re.compile(r"(#{1,6})(?:[ \t]|$)")
+_FENCE = re.compile(r"(`{3,}+)([^`]*+)$|(~{3,}+)(.*+)$")
+_ITEM = re.compile(r"(?:[-+*]|([0-9]{1,9})[.)])(?=[ \t]|$)")
+_TASK = re.compile(r"\[([ xX])\][ \t]+(?=[^ \t])")
+_UNDERLINE = re.compile(r"(?:=+|-+)$")
+
+CODE_INDENT: Final = 4
+_TAB: Final = 4
+
+
+@dataclass(slots=True)
+class Cursor:
+    """A line that is read from its beginning; a tab goes to the next multiple of four."""
+
+    rest: str
+    column: int = 0
+
+    def indent(self) -> int:
+        """How many columns of blanks come next."""
+        column = self.column
+        for char in self.rest:
+            if char == " ":
+                column += 1
+            elif char == "\t":
+                column += _TAB - column % _TAB
+            else:
+                break
+        return column - self.column
+
+    def skip(self, columns: int) -> None:
+        """Leave out so many columns of blanks, or as many as there are."""
+        at, end = 0, self.column + columns
+        while self.column < end and self.rest[at : at + 1] in (" ", "\t"):
+            self.column += 1 if self.rest[at] == " " else _TAB - self.column % _TAB
+            at += 1
+        # half of a tab is left
+        self.rest = " " * max(0, self.column - end) + self.rest[at:]
+        self.column = min(self.column, end)
+
+    def drop(self, count: int) -> None:
+        """Leave out so many characters."""
+        self.column += count
+        self.rest = self.rest[count:]
+
+    def blank(self) -> bool:
+        """Whether nothing but blanks is left."""
+        return not self.rest.strip(" \t")
+
+    def text(self) -> str:
+        """What is left, without the blanks before it."""
+        return self.rest.lstrip(" \t")
+
+
+class Fence(NamedTuple):
+    """The line that opens a fence."""
+
+    mark: str
+    indent: int
+    language: str
+
+    def closed_by(self, line: Cursor) -> bool:
+        """Whether the line ends the code."""
+        text = line.rest.strip(" \t")
+        return (
+            len(text) >= len(self.mark)
+            and text == self.mark[0] * len(text)
+            and line.indent() < CODE_INDENT
+        )
+
+
+class Marker(NamedTuple):
+    """The mark of a list item."""
+
+    size: int
+    number: int | None
+    empty: bool
+
+
+def heading(text: str) -> tuple[int, str] | None:
+    """Level and text of a heading."""
+    found = _HEADING.match(text)
+    if found is None:
+        return None
+    title = text[found.end() :].strip(" \t")
+    bare = title.rstrip("#")
+    if not bare or bare[-1] in " \t":
+        title = bare.rstrip(" \t")
+    return len(found[1]), title
+
+
+def fence_marker(text: str, indent: int) -> Fence | None:
+    """A fence that opens here."""
+    found = _FENCE.match(text) if text[:3] in ("```", "~~~") else None
+    if found is None:
+        return None
+    info = (found[2] if found[1] else found[4]).split(None, 1)
+    return Fence(found[1] or found[3], indent, info[0].strip("{}.") if info else "")
+
+
+def thematic_break(text: str) -> bool:
+    """Whether the line is a rule."""
+    if text[:1] not in ("-", "*", "_"):
+        return False
+    marks = text.replace(" ", "").replace("\t", "")
+    return len(marks) >= 3 and marks == text[0] * len(marks)
+
+
+def underline(text: str) -> int | None:
+    """The level of the heading that the line makes of the paragraph before it."""
+    if text[:1] not in ("=", "-") or not _UNDERLINE.match(text.rstrip(" \t")):
+        return None
+    return 1 if text[0] == "=" else 2
+
+
+def item(text: str) -> Marker | None:
+    """The mark of a list item that begins here."""
+    found = _ITEM.match(text)
+    if found is None:
+        return None
+    number = int(found[1]) if found[1] else None
+    return Marker(found.end(), number, not text[found.end() :].strip(" \t"))
+
+
+def task(line: Cursor) -> bool | None:
+    """Whether the item that begins here is done, if it is a task; the mark is left out."""
+    found = _TASK.match(line.rest)
+    if found is None:
+        return None
+    line.drop(found.end())
+    return found[1] != " "
+
+
+# Where a text that is too long to wait for its end is cut.
+#
+# The place depends on the first `LONGEST` characters only, so that it is the same however the text
+# comes. It is between two sentences rather than two words, between words rather than inside one,
+# and not inside anything that is open or belongs together, as far as there is such a place.
+
+
+LONGEST: Final = 4096
+"""So many characters may wait for the end of their line, and so many for that of a paragraph."""
+
+SHORTEST: Final = LONGEST // 2
+
+_SENTENCE = re.compile(r"[.!?…:;][\"'”’)\]]?[ \n]|[。！？]|\n")
+_GAP = re.compile(r"[ \t\n]")
+
+
+def cut(text: str) -> int:
+    """How many of the characters come before the cut; the text is longer than `LONGEST`."""
+    window = text[:LONGEST]
+    inline = Inline(window)
+    joined = _joined(inline.whole())
+    unclosed = inline.unclosed()
+
+    def closed(at: int) -> bool:
+        return at <= unclosed and not joined[at]
+
+    def together(at: int) -> bool:
+        return not joined[at]
+
+    def anywhere(_: int) -> bool:
+        return True
+
+    for allowed in (closed, together, anywhere):
+        for pattern in (_SENTENCE, _GAP):
+            if at := _last(pattern, window, allowed):
+                return at
+    return LONGEST
+
+
+def _last(pattern: re.Pattern[str], window: str, allowed: Callable[[int], bool]) -> int | None:
+    found = [match.end() for match in pattern.finditer(window, SHORTEST)]
+    return next((at for at in reversed(found) if allowed(at)), None)
+
+
+def _joined(whole: Iterable[tuple[int, int]]) -> bytearray:
+    """For every place, whether a cut there parts what belongs together."""
+    depth = [0] * (LONGEST + 2)
+    for start, end in whole:
+        depth[start + 1] += 1
+        depth[end] -= 1
+    made, inside = bytearray(LONGEST + 1), 0
+    for at in range(LONGEST + 1):
+        inside += depth[at]
+        made[at] = inside > 0
+    return made
+
+
+# The rows of a table, as lines of text.
+
+
+MOST_COLUMNS: Final = 64
+"""What has more is no table: a short line must not become a long row."""
+
+_PIPE = re.compile(r"(?<!\\)\|")
+_DELIMITER = re.compile(r":?-++:?")
+
+
+def cells(line: str) -> list[str]:
+    """What stands between the bars of a line."""
+    line = line.strip(" \t").removeprefix("|")
+    if line.endswith("|") and not line.endswith("\\|"):
+        line = line[:-1]
+    found = _PIPE.split(line.replace("\t", " "))
+    return [cell.strip(" ").replace("\\|", "|") for cell in found]
+
+
+def table_row(line: str, columns: int) -> Cells:
+    """The cells of a row; what has no column is left out, as everywhere."""
+    return tuple([spans(cell) for cell in cells(line)[:columns]])
+
+
+def delimiter_aligns(header: str, line: str) -> tuple[Align, ...] | None:
+    """How the columns are aligned if the line makes a table of the header before it."""
+    if "|" not in line or "-" not in line or header.startswith("    "):
+        return None
+    delimiters = cells(line)
+    if len(delimiters) > MOST_COLUMNS or not all(map(_DELIMITER.fullmatch, delimiters)):
+        return None
+    return tuple(map(_align, delimiters)) if len(cells(header)) == len(delimiters) else None
+
+
+def _align(delimiter: str) -> Align:
+    if delimiter.endswith(":"):
+        return "center" if delimiter.startswith(":") else "right"
+    return "left"
+
+
+# What is open between two lines of a markdown text: immutable values, to be copied for nothing.
+
+
+class Container(NamedTuple):
+    """A quote or an item of a list."""
+
+    key: int
+    """No two of a text have the same."""
+    offset: int | None = None
+    """How far the text of an item is indented; None for a quote."""
+    number: int | None = None
+    task: bool | None = None
+    shown: bool = False
+    """Whether a block stands in it already."""
+
+    def public(self, opens: bool) -> Quote | ListItem:
+        """How a block says that it is in here."""
+        return Quote() if self.offset is None else ListItem(self.number, self.task, opens)
+
+
+class OpenParagraph(NamedTuple):
+    """Lines of prose."""
+
+    text: str
+    continues: bool = False
+
+
+class OpenIndented(NamedTuple):
+    """Indented code, all of it settled but for blank lines."""
+
+    blanks: int = 0
+    """They belong to the code if more of it follows."""
+
+
+class OpenTable(NamedTuple):
+    """A table; its rows wait until they are settled together, then none does."""
+
+    header: Cells
+    aligns: tuple[Align, ...]
+    rows: tuple[Cells, ...] = ()
+    size: int = 0
+    settled: bool = False
+
+
+Leaf: TypeAlias = OpenParagraph | OpenIndented | OpenTable | Fence | None
+"""What stands in the innermost container and goes on with the next line."""
+
 
 DEEPEST: Final = 20
 """So many quotes and items stand in each other; the marks of more are text."""
@@ -143,7 +425,7 @@ class Structure:
             _skip_quote(line)
             self._push(Container(self._keys))
             return True
-        marker = None if markers.thematic_break(text) else markers.item(text)
+        marker = None if thematic_break(text) else item(text)
         if marker is None:
             return False
         interrupts = isinstance(self._leaf, OpenParagraph) and matched == len(self._containers)
@@ -157,7 +439,7 @@ class Structure:
             blanks = 1
         line.skip(blanks)
         offset = indent + marker.size + blanks
-        self._push(Container(self._keys, offset, marker.number, markers.task(line)))
+        self._push(Container(self._keys, offset, marker.number, task(line)))
         return True
 
     def _push(self, container: Container) -> None:
@@ -222,36 +504,36 @@ class Structure:
 
     def _under(self, paragraph: OpenParagraph, text: str) -> bool:
         """Whether the line makes a heading or a table of the paragraph, and if so do it."""
-        level = markers.underline(text)
+        level = underline(text)
         if level is not None:
             self._leaf = None
             self.settled.append(Heading(level, _prose(paragraph.text), self._stand()))
             return True
         before, _, header = paragraph.text.rpartition("\n")
-        aligns = tables.aligns(header, text)
+        aligns = delimiter_aligns(header, text)
         if aligns is None:
             return False
         self._leaf = paragraph._replace(text=before) if before else None
         self._close_leaf()
-        self._leaf = OpenTable(tables.row(header, len(aligns)), aligns, size=len(header))
+        self._leaf = OpenTable(table_row(header, len(aligns)), aligns, size=len(header))
         return True
 
     def _starts(self, text: str, indent: int, matched: int) -> bool:
         """Whether a heading, a fence or a rule stands on the line, and if so take it."""
         if text[0] == "#":
-            found = markers.heading(text)
+            found = heading(text)
             if found is not None:
                 self._part(matched)
                 self.settled.append(Heading(found[0], spans(found[1]), self._stand()))
                 return True
         elif text[0] in "`~":
-            fence = markers.fence(text, indent)
+            fence = fence_marker(text, indent)
             if fence is not None:
                 self._part(matched)
                 self.settled.append(CodeStart(fence.language, within=self._stand()))
                 self._leaf = fence
                 return True
-        elif markers.thematic_break(text):
+        elif thematic_break(text):
             self._part(matched)
             self.settled.append(Rule(self._stand()))
             return True
@@ -306,7 +588,7 @@ class Structure:
             self.settled.append(Paragraph(found, self._stand(), paragraph.continues))
 
     def _row(self, table: OpenTable, text: str) -> None:
-        row = tables.row(text, len(table.aligns))
+        row = table_row(text, len(table.aligns))
         if not table.settled:
             size = table.size + len(text)
             if len(table.rows) < FIRST_ROWS and size <= 2 * LONGEST:
