@@ -12,8 +12,8 @@ from twofold.session.parts import (
     Terminal,
     ToolCall,
 )
+from twofold.session.reduce import Session, Sessions
 from twofold.session.snapshot import snapshot
-from twofold.session.state import Session, Sessions
 
 __all__ = [
     "FINISHED",

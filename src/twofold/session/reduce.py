@@ -7,7 +7,8 @@ session is.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from msgspec.structs import fields, replace
 
@@ -32,9 +33,11 @@ from twofold.session.changes import (
     UsageChanged,
 )
 from twofold.session.parts import (
+    OPEN,
     Compaction,
     Decision,
     Draft,
+    Entry,
     Message,
     Permission,
     Role,
@@ -56,10 +59,153 @@ from twofold.wire.shared import (
     UsageUpdate,
 )
 
-if TYPE_CHECKING:
-    from twofold.session.state import Session
+# What a session is now.
+#
+# `Session.apply` and the permission methods are the only things that change it; everybody else
+# reads. Pure: no clock, no task, no file.
 
-Reducer: TypeAlias = Callable[["Session", Any], Changes]
+
+@dataclass(slots=True)
+class Session:
+    """One conversation, added up from its updates."""
+
+    session_id: str
+    draft: Draft = Draft.JUNE
+    entries: list[Entry] = field(default_factory=list)
+    """Messages, thoughts and tool calls, in order of first appearance."""
+    terminals: dict[str, Terminal] = field(default_factory=dict)
+    plans: dict[str, v2.PlanUpdate] = field(default_factory=dict)
+    commands_update: v2.AvailableCommandsUpdate | None = None
+    config_update: v2.ConfigOptionUpdate | None = None
+    info: SessionInfoUpdate = field(default_factory=SessionInfoUpdate)
+    usage: UsageUpdate | None = None
+    state_update: v2.StateUpdate = field(default_factory=lambda: v2.StateUpdate("idle"))
+    notices: list[Notice] = field(default_factory=list)
+    compactions: dict[str, Compaction] = field(default_factory=dict)
+    subagents: dict[str, v2.SubagentUpdate] = field(default_factory=dict)
+    unknown: list[v2.UnknownUpdate] = field(default_factory=list)
+    """Updates of kinds we do not know, in order."""
+    permissions: dict[int | str, Permission] = field(default_factory=dict)
+    """What waits for an answer. Requests, not updates: a snapshot does not hold them."""
+    cancelling: bool = False
+    """A cancel was sent and the turn has not ended yet: show what still comes as cancelled."""
+    decisions: list[Decision] = field(default_factory=list, repr=False, compare=False)
+    """How permission requests were answered that are about no tool call. See `permissions`."""
+    messages: dict[Role, dict[str, Message]] = field(
+        default_factory=lambda: {"user": {}, "agent": {}, "thought": {}, "session": {}},
+        repr=False,
+        compare=False,
+    )
+    """The same messages by role and id; an id is unique per role."""
+    tool_calls: dict[str, ToolCall] = field(default_factory=dict, repr=False, compare=False)
+    """The same tool calls by id."""
+    open_calls: dict[str, ToolCall] = field(default_factory=dict, repr=False, compare=False)
+    """The tool calls that are not finished, without those that an earlier turn left open."""
+    turn: Literal["", "open", "ended"] = field(default="", repr=False, compare=False)
+    """Whether a turn goes on, or has ended (as has a replay); empty if nobody said so far."""
+
+    @property
+    def state(self) -> str:
+        """`running`, `idle`, `requires_action`, or a word we do not know (which is not idle)."""
+        return self.state_update.state
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the last turn ended, if the session is idle and said so."""
+        return self.state_update.stop_reason or None
+
+    @property
+    def title(self) -> str | None:
+        return self.info.title or None
+
+    @property
+    def commands(self) -> list[v2.AvailableCommand]:
+        return self.commands_update.available_commands if self.commands_update else []
+
+    @property
+    def config_options(self) -> list[v2.SessionConfigOption]:
+        return self.config_update.config_options if self.config_update else []
+
+    def apply(self, update: v2.SessionUpdate) -> Changes:
+        """Take in one update and say what it changed."""
+        reducer = REDUCERS.get(type(update)) or reducer_for(update)
+        return reducer(self, update)
+
+    def ask(self, request_id: int | str, request: v2.RequestPermissionRequest) -> Changes:
+        """A permission request came: its tool call is applied, then it waits for `settle`."""
+        return ask(self, request_id, request)
+
+    def settle(
+        self, request_id: int | str, outcome: v2.RequestPermissionOutcome | None = None
+    ) -> Changes:
+        """A permission request was answered, or withdrawn if there is no outcome."""
+        return settle(self, request_id, outcome)
+
+    def cancel(self) -> None:
+        """A cancel was sent: what still comes until the turn ends belongs to a cancelled turn."""
+        self.cancelling = True
+
+    def prompted(self) -> Changes:
+        """A prompt was sent: what comes from here on belongs to its turn."""
+        return begin_turn(self)
+
+    def replayed(self) -> Changes:
+        """All of a replay came: the calls that it left open are not going on."""
+        return end_turn(self)
+
+    def cancelled_calls(self) -> list[v2.ToolCallUpdate]:
+        """What a cancel makes of the tool calls: those that its turn has open are cancelled.
+
+        Whoever cancels applies these updates, and once more before the end of the turn is applied:
+        calls of earlier turns are never among them.
+        """
+        if not self.cancelling or self.turn != "open":
+            return []
+        calls = sorted(self.open_calls.values(), key=lambda call: call.index)
+        return [v2.ToolCallUpdate(call.tool_call_id, status="cancelled") for call in calls]
+
+    def outcome(self, call: ToolCall) -> str:
+        """How a tool call stands, for people: its status, or what became of it without one.
+
+        `rejected` by an answer, `cancelling` with its turn, `left_open` by a turn that ended.
+        """
+        if not call.is_open:
+            return call.status
+        if call.rejected:
+            return "rejected"
+        if call.tool_call_id in self.open_calls:
+            if self.cancelling and self.turn == "open":
+                return "cancelling"
+        elif not self._is_in_background(call):
+            return "left_open"
+        return call.status if call.status in OPEN else "in_progress"
+
+    def _is_in_background(self, call: ToolCall) -> bool:
+        return any(
+            isinstance(work, v2.BackgroundToolCall) and work.tool_call_id == call.tool_call_id
+            for work in self.state_update.background or []
+        )
+
+
+class Sessions(dict[str, Session]):
+    """Many sessions side by side, made as they are first heard of."""
+
+    def __init__(self, draft: Draft = Draft.JUNE) -> None:
+        super().__init__()
+        self.draft = draft
+
+    def __missing__(self, session_id: str) -> Session:
+        session = self[session_id] = Session(session_id, self.draft)
+        return session
+
+    def apply(self, notification: v2.UpdateSessionNotification) -> Changes:
+        """Take in one `session/update`."""
+        update = notification.update
+        reducer = REDUCERS.get(type(update)) or reducer_for(update)
+        return reducer(self[notification.session_id], update)
+
+
+Reducer: TypeAlias = Callable[[Session, Any], Changes]
 W = TypeVar("W", bound=Wire)
 
 
@@ -74,7 +220,7 @@ class NotBase64(PeerError):
 # ---- messages ------------------------------------------------------------------------------
 
 
-def _message(session: "Session", role: Role, message_id: str) -> tuple[Message, Change]:
+def _message(session: Session, role: Role, message_id: str) -> tuple[Message, Change]:
     message = session.messages[role].get(message_id)
     if message is not None:
         return message, EntryChanged(message.index)
@@ -85,7 +231,7 @@ def _message(session: "Session", role: Role, message_id: str) -> tuple[Message, 
 
 
 def _chunk_of(role: Role) -> Reducer:
-    def append_chunk(session: "Session", update: v2.ContentChunk) -> Changes:
+    def append_chunk(session: Session, update: v2.ContentChunk) -> Changes:
         message = session.messages[role].get(update.message_id)
         if message is not None:
             message.content.append(update.content)
@@ -98,7 +244,7 @@ def _chunk_of(role: Role) -> Reducer:
 
 
 def _patch_of(role: Role) -> Reducer:
-    def patch_message(session: "Session", update: v2.MessagePatch) -> Changes:
+    def patch_message(session: Session, update: v2.MessagePatch) -> Changes:
         message, change = _message(session, role, update.message_id)
         if update.content is not UNSET:
             message.replace_content(update.content or [])
@@ -117,7 +263,7 @@ _ADDRESSES = (
 )
 
 
-def _session_message(session: "Session", update: SessionMessage) -> Changes:
+def _session_message(session: Session, update: SessionMessage) -> Changes:
     changes = _patch_of("session")(session, update)
     addresses = session.messages["session"][update.message_id].addresses
     for name in _ADDRESSES:
@@ -132,7 +278,7 @@ def _session_message(session: "Session", update: SessionMessage) -> Changes:
 # ---- tool calls ----------------------------------------------------------------------------
 
 
-def _tool_call(session: "Session", tool_call_id: str) -> tuple[ToolCall, Change]:
+def _tool_call(session: Session, tool_call_id: str) -> tuple[ToolCall, Change]:
     call = session.tool_calls.get(tool_call_id)
     if call is not None:
         return call, EntryChanged(call.index)
@@ -143,12 +289,12 @@ def _tool_call(session: "Session", tool_call_id: str) -> tuple[ToolCall, Change]
     return call, EntryAdded(call.index)
 
 
-def _opened(session: "Session", call: ToolCall) -> None:
+def _opened(session: Session, call: ToolCall) -> None:
     if session.turn != "ended":
         session.open_calls[call.tool_call_id] = call
 
 
-def _tool_call_update(session: "Session", update: v2.ToolCallPatch) -> Changes:
+def _tool_call_update(session: Session, update: v2.ToolCallPatch) -> Changes:
     call, change = _tool_call(session, update.tool_call_id)
     if update.kind is not UNSET:
         call.kind = "other" if update.kind is None else update.kind  # null resets it
@@ -164,7 +310,7 @@ def _tool_call_update(session: "Session", update: v2.ToolCallPatch) -> Changes:
     return (change,)
 
 
-def _set_status(session: "Session", call: ToolCall, status: str) -> None:
+def _set_status(session: Session, call: ToolCall, status: str) -> None:
     was_open = call.is_open
     call.status, call.rejected = status, False
     if not call.is_open:
@@ -173,7 +319,7 @@ def _set_status(session: "Session", call: ToolCall, status: str) -> None:
         _opened(session, call)
 
 
-def _tool_call_content_chunk(session: "Session", update: v2.ToolCallContentChunk) -> Changes:
+def _tool_call_content_chunk(session: Session, update: v2.ToolCallContentChunk) -> Changes:
     call = session.tool_calls.get(update.tool_call_id)
     if call is not None:
         call.content.append(update.content)
@@ -186,14 +332,14 @@ def _tool_call_content_chunk(session: "Session", update: v2.ToolCallContentChunk
 # ---- terminals -----------------------------------------------------------------------------
 
 
-def _terminal(session: "Session", terminal_id: str) -> Terminal:
+def _terminal(session: Session, terminal_id: str) -> Terminal:
     terminal = session.terminals.get(terminal_id)
     if terminal is None:
         terminal = session.terminals[terminal_id] = Terminal(terminal_id)
     return terminal
 
 
-def _terminal_update(session: "Session", update: v2.TerminalUpdate) -> Changes:
+def _terminal_update(session: Session, update: v2.TerminalUpdate) -> Changes:
     output = update.output
     data = _bytes(output.data, update.terminal_id) if isinstance(output, v2.TerminalOutput) else b""
     terminal = _terminal(session, update.terminal_id)
@@ -209,7 +355,7 @@ def _terminal_update(session: "Session", update: v2.TerminalUpdate) -> Changes:
     return (TerminalChanged(update.terminal_id),)
 
 
-def _terminal_output_chunk(session: "Session", update: v2.TerminalOutputChunk) -> Changes:
+def _terminal_output_chunk(session: Session, update: v2.TerminalOutputChunk) -> Changes:
     data = _bytes(update.data, update.terminal_id)
     known = update.terminal_id in session.terminals
     _terminal(session, update.terminal_id).output += data
@@ -228,33 +374,33 @@ def _bytes(data: str, terminal_id: str) -> bytes:
 # ---- what is replaced whole ----------------------------------------------------------------
 
 
-def _plan_update(session: "Session", update: v2.PlanUpdate) -> Changes:
+def _plan_update(session: Session, update: v2.PlanUpdate) -> Changes:
     plan_id = update.plan.id if isinstance(update.plan, v2.JunePlanItems) else update.plan.plan_id
     session.plans[plan_id] = update
     return (PlanChanged(plan_id),)
 
 
-def _plan_removed(session: "Session", update: PlanRemoved) -> Changes:
+def _plan_removed(session: Session, update: PlanRemoved) -> Changes:
     session.plans.pop(update.plan_id, None)
     return (PlanChanged(update.plan_id),)
 
 
-def _commands(session: "Session", update: v2.AvailableCommandsUpdate) -> Changes:
+def _commands(session: Session, update: v2.AvailableCommandsUpdate) -> Changes:
     session.commands_update = update
     return (CommandsChanged(),)
 
 
-def _config(session: "Session", update: v2.ConfigOptionUpdate) -> Changes:
+def _config(session: Session, update: v2.ConfigOptionUpdate) -> Changes:
     session.config_update = update
     return (ConfigChanged(),)
 
 
-def _usage(session: "Session", update: UsageUpdate) -> Changes:
+def _usage(session: Session, update: UsageUpdate) -> Changes:
     session.usage = update
     return (UsageChanged(),)
 
 
-def _state(session: "Session", update: v2.StateUpdate) -> Changes:
+def _state(session: Session, update: v2.StateUpdate) -> Changes:
     was_idle, is_idle = session.state == "idle", update.state == "idle"
     changed = [*_in_background(session.state_update), *_in_background(update)]
     calls = [session.tool_calls[each] for each in changed if each in session.tool_calls]
@@ -270,7 +416,7 @@ def _state(session: "Session", update: v2.StateUpdate) -> Changes:
     return (*facts, StateChanged(update.state, is_idle and not was_idle))
 
 
-def begin_turn(session: "Session") -> Changes:
+def begin_turn(session: Session) -> Changes:
     """A turn begins, unless one goes on: the calls that are open by now are not part of it."""
     if session.turn == "open":
         return ()
@@ -278,13 +424,13 @@ def begin_turn(session: "Session") -> Changes:
     return _left_open(session)
 
 
-def end_turn(session: "Session") -> Changes:
+def end_turn(session: Session) -> Changes:
     """A turn, or a replay, has ended: the calls that are open by now were left open."""
     session.turn = "ended"
     return _left_open(session)
 
 
-def _left_open(session: "Session") -> Changes:
+def _left_open(session: Session) -> Changes:
     facts = tuple(EntryChanged(call.index) for call in session.open_calls.values())
     session.open_calls.clear()
     return facts
@@ -298,12 +444,12 @@ def _in_background(state: v2.State) -> list[str]:
     ]
 
 
-def _notice(session: "Session", update: Notice) -> Changes:
+def _notice(session: Session, update: Notice) -> Changes:
     session.notices.append(update)
     return (NoticeAdded(len(session.notices) - 1),)
 
 
-def _unknown(session: "Session", update: v2.UnknownUpdate) -> Changes:
+def _unknown(session: Session, update: v2.UnknownUpdate) -> Changes:
     session.unknown.append(update)
     return (UnknownAdded(len(session.unknown) - 1),)
 
@@ -311,25 +457,25 @@ def _unknown(session: "Session", update: v2.UnknownUpdate) -> Changes:
 # ---- what is patched -----------------------------------------------------------------------
 
 
-def _info(session: "Session", update: SessionInfoUpdate) -> Changes:
+def _info(session: Session, update: SessionInfoUpdate) -> Changes:
     session.info = _merged(session.info, update, session.draft)
     return (InfoChanged(),)
 
 
-def _subagent(session: "Session", update: v2.SubagentUpdate) -> Changes:
+def _subagent(session: Session, update: v2.SubagentUpdate) -> Changes:
     old = session.subagents.get(update.session_id, v2.SubagentUpdate(update.session_id))
     session.subagents[update.session_id] = _merged(old, update, session.draft)
     return (SubagentChanged(update.session_id),)
 
 
-def _compaction(session: "Session", compaction_id: str) -> Compaction:
+def _compaction(session: Session, compaction_id: str) -> Compaction:
     compaction = session.compactions.get(compaction_id)
     if compaction is None:
         compaction = session.compactions[compaction_id] = Compaction(compaction_id)
     return compaction
 
 
-def _compaction_update(session: "Session", update: CompactionUpdate) -> Changes:
+def _compaction_update(session: Session, update: CompactionUpdate) -> Changes:
     compaction = _compaction(session, update.compaction_id)
     compaction.status = update.status
     if update.summary is not UNSET:
@@ -340,7 +486,7 @@ def _compaction_update(session: "Session", update: CompactionUpdate) -> Changes:
     return (CompactionChanged(update.compaction_id),)
 
 
-def _compaction_chunk(session: "Session", update: CompactionSummaryChunk) -> Changes:
+def _compaction_chunk(session: Session, update: CompactionSummaryChunk) -> Changes:
     _compaction(session, update.compaction_id).summary.append(update.content)
     return (CompactionChanged(update.compaction_id),)
 
@@ -348,7 +494,7 @@ def _compaction_chunk(session: "Session", update: CompactionSummaryChunk) -> Cha
 # ---- permissions ---------------------------------------------------------------------------
 
 
-def ask(session: "Session", request_id: int | str, request: v2.RequestPermissionRequest) -> Changes:
+def ask(session: Session, request_id: int | str, request: v2.RequestPermissionRequest) -> Changes:
     """A permission request came: its tool call is applied *before* anyone is asked."""
     changes: Changes = ()
     permission = Permission(request_id, request)
@@ -362,7 +508,7 @@ def ask(session: "Session", request_id: int | str, request: v2.RequestPermission
 
 
 def settle(
-    session: "Session", request_id: int | str, outcome: v2.RequestPermissionOutcome | None
+    session: Session, request_id: int | str, outcome: v2.RequestPermissionOutcome | None
 ) -> Changes:
     """A permission request was answered, or withdrawn if there is no outcome."""
     permission = session.permissions.pop(request_id, None)
@@ -373,9 +519,7 @@ def settle(
     return (PermissionChanged(request_id),)
 
 
-def _decide(
-    session: "Session", permission: Permission, outcome: v2.RequestPermissionOutcome
-) -> None:
+def _decide(session: Session, permission: Permission, outcome: v2.RequestPermissionOutcome) -> None:
     option = None
     if isinstance(outcome, SelectedPermissionOutcome):
         options = {option.option_id: option for option in permission.request.options}
