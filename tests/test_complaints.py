@@ -19,7 +19,7 @@ from tests.scripted import HandTransport, Json, Version, line, meeting, new_sess
 from tests.simulated import now, simulate, turns
 from twofold.runtime.inbox import LIMIT
 from twofold.runtime.transport import HIGH_WATER
-from twofold.session.parts import Message, ToolCall
+from twofold.session.state import Message, ToolCall
 from twofold.wire import v2
 from twofold.wire.shared import PermissionOption
 

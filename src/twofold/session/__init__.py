@@ -1,6 +1,8 @@
 """What a session adds up to: one reducer over version 2, pure."""
 
-from twofold.session.parts import (
+from twofold.session.reduce import Session, Sessions
+from twofold.session.snapshot import snapshot
+from twofold.session.state import (
     FINISHED,
     Compaction,
     Decision,
@@ -12,8 +14,6 @@ from twofold.session.parts import (
     Terminal,
     ToolCall,
 )
-from twofold.session.reduce import Session, Sessions
-from twofold.session.snapshot import snapshot
 
 __all__ = [
     "FINISHED",

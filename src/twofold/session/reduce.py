@@ -32,7 +32,7 @@ from twofold.session.changes import (
     UnknownAdded,
     UsageChanged,
 )
-from twofold.session.parts import (
+from twofold.session.state import (
     OPEN,
     Compaction,
     Decision,

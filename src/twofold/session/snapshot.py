@@ -9,8 +9,8 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from twofold.session.parts import Compaction, Message, Terminal, ToolCall
 from twofold.session.reduce import Session
+from twofold.session.state import Compaction, Message, Terminal, ToolCall
 from twofold.wire import v2
 from twofold.wire.base import UNSET, Extras
 from twofold.wire.shared import CompactionUpdate, SessionInfoUpdate, SessionMessage

@@ -20,7 +20,7 @@ from twofold.runtime.client.watching import Watchers
 from twofold.runtime.inbox import Inbox
 from twofold.runtime.problems import Problem
 from twofold.session import Draft, Message
-from twofold.session.parts import Entry
+from twofold.session.state import Entry
 from twofold.wire import v1, v2
 from twofold.wire.base import Extras
 from twofold.wire.content import ContentBlock
