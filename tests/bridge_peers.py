@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from twofold.bridge import Bridge
-from twofold.runtime.transport import MemoryTransport, memory_pair
+from twofold.transport.base import MemoryTransport, memory_pair
 
 Json = dict[str, Any]
 Version = Literal[1, 2]

@@ -13,9 +13,9 @@ import msgspec
 from twofold.bridge import LossLog
 from twofold.bridge.end import End
 from twofold.bridge.up import Up
+from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestError
 from twofold.rpc.frames import LIMIT
-from twofold.runtime.problems import Problem
 from twofold.wire import codec, v1
 
 Json = dict[str, Any]

@@ -11,8 +11,8 @@ import twofold
 from tests.peers.validators import Version
 from twofold import memory_pair
 from twofold.demo import demo_agent
-from twofold.runtime.transport import Receiver, Transport
 from twofold.session import Message, Session
+from twofold.transport.base import Receiver, Transport
 
 Json = dict[str, Any]
 VERSIONS: list[Version] = [1, 2]

@@ -17,8 +17,8 @@ from typing import Any
 from twofold.bridge.down import Down
 from twofold.bridge.end import End
 from twofold.bridge.losses import LossLog
+from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestError
-from twofold.runtime.problems import Problem
 from twofold.wire import codec, v1
 
 Json = dict[str, Any]

@@ -16,9 +16,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from twofold.runtime.client.client import Client, connect
-from twofold.runtime.problems import Problem
-from twofold.runtime.transport import MemoryTransport, memory_pair
+from twofold.client.client import Client, connect
+from twofold.peer.problems import Problem
+from twofold.transport.base import MemoryTransport, memory_pair
 
 Json = Any
 Answer = Json | Callable[["RawAgent", Json], None]

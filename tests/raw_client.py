@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal, TypeVar
 
 import twofold
-from twofold.runtime.transport import Receiver
+from twofold.transport.base import Receiver
 
 T = TypeVar("T")
 Version = Literal[1, 2]

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Literal
 
 import twofold
-from twofold.runtime.transport import Receiver
+from twofold.transport.base import Receiver
 
 Version = Literal[1, 2]
 Json = dict[str, Any]

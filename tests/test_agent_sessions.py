@@ -19,11 +19,11 @@ from tests.raw_client import (
     talking,
 )
 from twofold import Draft, Session, ToolCall, v2
+from twofold.agent import connection as agent_sessions
+from twofold.agent import session as agent_session
+from twofold.agent.session import SessionClosed
+from twofold.agent.store import MemoryStore, StoreFailed
 from twofold.rpc.errors import REQUEST_CANCELLED, RESOURCE_NOT_FOUND
-from twofold.runtime.agent import session as agent_session
-from twofold.runtime.agent import sessions as agent_sessions
-from twofold.runtime.agent.session import SessionClosed
-from twofold.runtime.store import MemoryStore, StoreFailed
 from twofold.wire import codec
 from twofold.wire.content import ImageContent
 

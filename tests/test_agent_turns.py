@@ -10,9 +10,9 @@ import pytest
 import twofold
 from tests.raw_client import Json, RawClient, Version, an_agent, run, settled, talking
 from twofold import RequestError, v2
+from twofold.agent.prompts import WAITING
+from twofold.agent.turn import TurnOver
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REQUEST_CANCELLED
-from twofold.runtime.agent.turn import TurnOver
-from twofold.runtime.agent.turns import WAITING
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 Handler = Callable[[twofold.Turn], Awaitable[Any]]

@@ -17,7 +17,7 @@ from twofold.rpc import connection
 from twofold.rpc.batches import Gathering
 from twofold.rpc.connection import Batch, read_line
 from twofold.rpc.messages import Request
-from twofold.runtime.process import ProcessEnded
+from twofold.transport.process import ProcessEnded
 
 Json = dict[str, Any]
 VERSIONS: list[Version] = [1, 2]

@@ -10,9 +10,9 @@ import pytest
 
 from tests.receiver import PATIENCE
 from twofold.bridge import Bridge, LossLog
-from twofold.runtime.problems import Problem
-from twofold.runtime.process import ProcessEnded
-from twofold.runtime.transport import Receiver
+from twofold.peer.problems import Problem
+from twofold.transport.base import Receiver
+from twofold.transport.process import ProcessEnded
 
 Json = dict[str, Any]
 Behaviour = Callable[["FakeAgent", Json], None]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.bridge_peers import Json, Raw, Refused, bridged, new_session
 from twofold.bridge import Bridge
-from twofold.runtime import platform
+from twofold.transport import platform
 
 pytestmark = pytest.mark.skipif(platform.THREADED_STDIO, reason="no commands are run on Windows")
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from twofold.cli.commands import commands
-from twofold.recording import Recording, read_line
+from twofold.journal.recording import Recording, read_line
 
 TEXT = {"type": "text", "text": "Hello"}
 

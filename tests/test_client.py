@@ -12,7 +12,7 @@ import twofold
 from tests.idle_clock import simulated, until, within
 from tests.raw_agent import IDLE, RUNNING, V1, V2, Json, Problems, RawAgent, call, said, talk
 from twofold import Client, ClientSession, connect, memory_pair
-from twofold.runtime.client import early
+from twofold.client import incoming
 from twofold.session import Draft
 from twofold.wire import v2
 
@@ -690,7 +690,7 @@ async def test_updates_before_the_session_is_answered_are_its_first(version: int
 async def test_sessions_that_nobody_asked_for_are_kept_up_to_a_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(early, "UNCLAIMED", 3)
+    monkeypatch.setattr(incoming, "UNCLAIMED", 3)
     problems = Problems()
     async with talk(2, problems=problems) as (client, agent):
         for number in range(10):
@@ -714,7 +714,7 @@ async def test_sessions_that_nobody_asked_for_are_kept_up_to_a_number(
 async def test_sessions_that_nobody_asked_for_are_kept_up_to_a_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(early, "KEPT", 100_000)
+    monkeypatch.setattr(incoming, "KEPT", 100_000)
     problems = Problems()
     async with talk(2, problems=problems) as (_, agent):
         for _ in range(100):

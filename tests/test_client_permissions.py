@@ -11,8 +11,8 @@ import pytest
 from tests.idle_clock import simulated, until, within
 from tests.raw_agent import CANCELLED, IDLE, RUNNING, Json, Problems, RawAgent, call, talk
 from twofold import ClientSession, Policy, Question, Rule
+from twofold.client.permissions import REMEMBERED
 from twofold.policy import parse_rule
-from twofold.runtime.client.permissions import REMEMBERED
 from twofold.wire.shared import PermissionOption
 
 ALLOW, ALWAYS, REJECT, NEVER = (

@@ -20,7 +20,7 @@ from tests.raw_agent import (
     talk,
 )
 from twofold import ClientSession, Reply
-from twofold.runtime.client.feed import LONGEST_SILENCE, SILENCE_LOADED, SILENCE_NEW
+from twofold.client.feed import LONGEST_SILENCE, SILENCE_LOADED, SILENCE_NEW
 from twofold.wire import v2
 
 both = pytest.mark.parametrize("version", [1, 2])

@@ -17,9 +17,9 @@ import twofold
 from tests.raw_process import gone, raw_agent, run
 from tests.scripted import HandTransport, Json, Version, line, meeting, new_session
 from tests.simulated import now, simulate, turns
-from twofold.runtime.inbox import LIMIT
-from twofold.runtime.transport import HIGH_WATER
+from twofold.peer.inbox import LIMIT
 from twofold.session.state import Message, ToolCall
+from twofold.transport.base import HIGH_WATER
 from twofold.wire import v2
 from twofold.wire.shared import PermissionOption
 

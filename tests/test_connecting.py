@@ -13,10 +13,10 @@ import pytest
 from tests import raw_process
 from tests.raw_process import raw_agent
 from tests.simulated import simulate
-from twofold.runtime.client.negotiate import Silent
-from twofold.runtime.process import ProcessEnded
-from twofold.runtime.taped import Tape
-from twofold.term.client.connecting import Connecting, Seconds, on_signals
+from twofold.client.launch import Connecting, Seconds, on_signals
+from twofold.client.negotiate import Silent
+from twofold.transport.process import ProcessEnded
+from twofold.transport.tape import Tape
 
 QUIET = raw_agent("")
 WARNS = raw_agent("os.write(2, b'no key\\n\\x1b[31mlast \\x1b]0;x\\x07line\\n\\n')")

@@ -13,7 +13,7 @@ from tests.strategies import Json, v1_streams, v2_streams
 from twofold.convert.conversation import Conversation, Target
 from twofold.convert.detect import Detector, Dialect, dialect_of_request, dialects_of
 from twofold.convert.losses import Losses, NotConvertible
-from twofold.recording import read_line
+from twofold.journal.recording import read_line
 from twofold.rpc.messages import read_message, write_message
 from twofold.rpc.pending import Handler
 from twofold.wire.base import Fault, Malformed

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.idle_clock import SimulatedLoop, simulated, until
 from tests.raw_agent import IDLE, RUNNING, Problems, RawAgent, call, echo, said, talk
-from twofold.runtime.client.feed import ChangeCallback, ChangeFeed
-from twofold.runtime.problems import Problem
+from twofold.client.feed import ChangeCallback, ChangeFeed
+from twofold.peer.problems import Problem
 from twofold.session import Session
 from twofold.session.changes import (
     Change,

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from twofold.client import files as files_module
+from twofold.client.files import Files
 from twofold.errors import LocalError
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError
-from twofold.runtime import files as files_module
-from twofold.runtime.files import Files
 from twofold.wire import v1
 from twofold.wire.base import UNSET
 

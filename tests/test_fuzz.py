@@ -18,7 +18,7 @@ from twofold.convert.downgrader import Downgrader
 from twofold.convert.losses import Losses
 from twofold.convert.upgrader import Upgrader
 from twofold.errors import TwofoldError
-from twofold.recording import Recording, read_line
+from twofold.journal.recording import Recording, read_line
 from twofold.session import Draft, Session, snapshot
 from twofold.wire import codec, guide, v1, v2
 

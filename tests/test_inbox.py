@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.simulated import now, simulate, turns
 from twofold.errors import PeerError
-from twofold.runtime.inbox import Inbox, Place, inside
-from twofold.runtime.problems import Problem
+from twofold.peer.inbox import Inbox, Place, inside
+from twofold.peer.problems import Problem
 
 TIMEOUT = 30.0
 

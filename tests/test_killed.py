@@ -13,8 +13,8 @@ import pytest
 
 from tests.raw_process import PATIENCE, alive, gone, raw_agent
 from tests.test_run import TWOFOLD
-from twofold.runtime import platform
-from twofold.runtime.process import Process
+from twofold.transport import platform
+from twofold.transport.process import Process
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no groups to end")
 

@@ -179,7 +179,7 @@ def test_every_form_of_import_is_read(
         ("convert", "twofold.session"),
         ("session", "twofold.convert"),
         ("session", "twofold.Agent"),
-        ("view", "twofold.runtime.agent"),
+        ("view", "twofold.agent"),
         ("view", "asyncio"),
         ("wire", "pydantic"),
         ("runtime", "rich.console"),

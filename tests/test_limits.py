@@ -19,11 +19,10 @@ from tests.test_client_permissions import at_table, later
 from tests.test_session_laws import opcodes
 from tests.test_terminals import desk
 from tests.test_terminals import run as in_time
+from twofold.agent import connection
+from twofold.agent.store import MemoryStore
 from twofold.bridge import translation
-from twofold.runtime import terminals
-from twofold.runtime.agent import connection, sessions
-from twofold.runtime.client import client, early, permissions
-from twofold.runtime.store import MemoryStore
+from twofold.client import client, incoming, permissions, terminals
 from twofold.wire import v2
 
 Json = dict[str, Any]
@@ -137,13 +136,13 @@ async def test_a_session_id_that_is_too_long_is_not_kept() -> None:
     problems = Problems()
     async with talk(2, problems=problems) as (talking_to, agent):
         for n in range(3):
-            agent.update(IDLE, session_id=f"{n}" + "x" * early.LONGEST)
+            agent.update(IDLE, session_id=f"{n}" + "x" * incoming.LONGEST)
         await until(lambda: len(problems.of("limit")) == 3)
         assert talking_to._incoming.early._gone == {}
 
 
 def test_a_client_that_opens_too_many_sessions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "OPEN", 2)
+    monkeypatch.setattr(connection, "OPEN", 2)
 
     async def main() -> None:
         agent, _ = an_agent()

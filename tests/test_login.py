@@ -15,11 +15,9 @@ from tests import raw_process
 from tests.raw_process import gone, raw_agent
 from tests.test_run import DEMO, PATIENCE, TWOFOLD, called
 from tests.test_run_ends import until
-from twofold.rpc.errors import AUTH_REQUIRED, RequestFailed
-from twofold.runtime.client.client import Client
-from twofold.runtime.commands import CommandNotStarted
-from twofold.term.client.connecting import Connecting
-from twofold.term.client.login import (
+from twofold.client.client import Client
+from twofold.client.launch import Connecting
+from twofold.client.login import (
     LoginFailed,
     LoginNeeded,
     NoSuchWay,
@@ -29,6 +27,8 @@ from twofold.term.client.login import (
     way_of,
     ways,
 )
+from twofold.rpc.errors import AUTH_REQUIRED, RequestFailed
+from twofold.transport.commands import CommandNotStarted
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 

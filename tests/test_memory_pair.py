@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from tests.receiver import Recorder
 from tests.simulated import simulate, turns
-from twofold.runtime.transport import HIGH_WATER, MemoryTransport, Transport, memory_pair
+from twofold.transport.base import HIGH_WATER, MemoryTransport, Transport, memory_pair
 
 
 @asynccontextmanager

@@ -14,8 +14,8 @@ import twofold
 from tests.idle_clock import simulated
 from tests.raw_agent import V1, V2, Json, Problems, RawAgent, said, talk
 from twofold import Client, connect
-from twofold.runtime.client.negotiate import NotAnAgent, Silent
-from twofold.runtime.transport import memory_pair
+from twofold.client.negotiate import NotAnAgent, Silent
+from twofold.transport.base import memory_pair
 
 
 def asked_for(agent: RawAgent) -> list[int]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import twofold
 from tests.scripted import Json, ScriptedAgent, Version, line, meeting, new_session
 from tests.simulated import now, simulate, turns
-from twofold.runtime.inbox import LIMIT
+from twofold.peer.inbox import LIMIT
 from twofold.wire import v2
 from twofold.wire.content import TextContent
 

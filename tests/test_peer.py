@@ -18,14 +18,13 @@ from twofold.errors import (
     NoAnswer,
     PeerError,
 )
+from twofold.peer import peer
+from twofold.peer.inbox import Inbox
+from twofold.peer.peer import FLUSH, Peer
+from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestError, RequestFailed
 from twofold.rpc.messages import Notification, Request
-from twofold.runtime import answering
-from twofold.runtime.inbox import Inbox
-from twofold.runtime.outbox import FLUSH
-from twofold.runtime.peer import Peer
-from twofold.runtime.problems import Problem
-from twofold.runtime.transport import HIGH_WATER, MemoryTransport, memory_pair
+from twofold.transport.base import HIGH_WATER, MemoryTransport, memory_pair
 from twofold.wire import v2
 from twofold.wire.base import Malformed
 
@@ -861,8 +860,8 @@ def test_a_handler_that_asks_the_peer_does_not_hold_it() -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small limits, so that a flood is small."""
-    monkeypatch.setattr(answering, "SERVED", 10)
-    monkeypatch.setattr(answering, "REFUSED", 30)
+    monkeypatch.setattr(peer, "SERVED", 10)
+    monkeypatch.setattr(peer, "REFUSED", 30)
 
 
 @pytest.mark.usefixtures("few")

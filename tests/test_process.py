@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from tests.receiver import PATIENCE, Recorder
-from twofold.runtime import platform
-from twofold.runtime import process as process_module
-from twofold.runtime.commands import STDERR_KEPT, LastWords, shown
-from twofold.runtime.process import AT_WORK, CommandNotStarted, Process, ProcessEnded
-from twofold.runtime.transport import HIGH_WATER, Transport
+from twofold.transport import platform
+from twofold.transport import process as process_module
+from twofold.transport.base import HIGH_WATER, Transport
+from twofold.transport.commands import STDERR_KEPT, LastWords, shown
+from twofold.transport.process import AT_WORK, CommandNotStarted, Process, ProcessEnded
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses POSIX signals and shells")
 

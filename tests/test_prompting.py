@@ -9,8 +9,8 @@ import pytest
 from tests.idle_clock import simulated
 from tests.raw_agent import talk
 from twofold import LocalError, NotSupported
-from twofold.runtime.client import prompting
-from twofold.runtime.client.prompting import FileNotReadable, Part, blocks_of
+from twofold.client import turns
+from twofold.client.turns import FileNotReadable, Part, blocks_of
 from twofold.wire import v2
 from twofold.wire.base import Extras
 from twofold.wire.content import (
@@ -114,9 +114,9 @@ def test_what_cannot_travel_inside_goes_as_a_link(
 def test_what_is_too_large_goes_as_a_link(
     name: str, limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompting, "EMBEDDED", 100)
-    monkeypatch.setattr(prompting, "PLAYED", 200)
-    size = getattr(prompting, limit)
+    monkeypatch.setattr(turns, "EMBEDDED", 100)
+    monkeypatch.setattr(turns, "PLAYED", 200)
+    size = getattr(turns, limit)
     assert not isinstance(block(put(tmp_path, name, b"x" * size)), ResourceLink)
     assert isinstance(block(put(tmp_path, name, b"x" * (size + 1))), ResourceLink)
 

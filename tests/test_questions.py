@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.simulated import simulate, turns
+from twofold.client.permissions import Question
 from twofold.policy import subject_of
-from twofold.runtime.client.permissions import Question
 from twofold.session import Session
 from twofold.term.content.question import MOST_LINES
 from twofold.term.input.guard import SILENCE

@@ -12,11 +12,11 @@ from rich.console import Console
 from tests.idle_clock import simulated, until
 from tests.raw_agent import HELLO, IDLE, RUNNING, Json, Problems, RawAgent, call
 from twofold import Client, connect, memory_pair
-from twofold.recording import Recording, read_line
+from twofold.journal.recording import Recording, read_line
 from twofold.rpc.errors import RequestFailed
-from twofold.runtime.taped import Tape, Taped
 from twofold.session import Session, snapshot
 from twofold.term.transcript import render_blocks
+from twofold.transport.tape import Tape, Taped
 from twofold.view import FooterBlock, RemarkBlock
 from twofold.wire import codec
 

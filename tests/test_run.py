@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 
 from tests.raw_process import raw_agent
 from twofold.cli.commands import commands
-from twofold.runtime.commands import IS_IT
-from twofold.term.client.connecting import Connecting, Wanted
+from twofold.client.launch import Connecting, Wanted
+from twofold.transport.commands import IS_IT
 
 Json = dict[str, Any]
 

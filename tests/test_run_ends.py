@@ -17,7 +17,7 @@ from tests.raw_process import gone, raw_agent
 from tests.terminal_stage import Stage
 from tests.test_run import DEMO, PATIENCE, TWOFOLD, asks, called, lines, process
 from twofold.cli import status
-from twofold.runtime.process import Process
+from twofold.transport.process import Process
 
 # ---- clocks -----------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ def test_a_turn_that_does_not_end_in_time_is_cancelled(tmp_path: Path) -> None:
 def endless(monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that does not end by itself has more time for that than any test may take."""
     spawn = functools.partial(Process.spawn, close_timeouts=(600, 600, 2))
-    monkeypatch.setattr("twofold.term.client.connecting.Process.spawn", spawn)
+    monkeypatch.setattr("twofold.client.launch.Process.spawn", spawn)
 
 
 LINGERS = """

@@ -19,7 +19,7 @@ from tests.test_run import DEMO, TWOFOLD, called
 from tests.test_run_ends import until
 from twofold.cli.commands import commands
 from twofold.cli.sessions import table
-from twofold.term.client.known_sessions import shortened, title, when
+from twofold.client.known_sessions import shortened, title, when
 from twofold.text import sanitize
 from twofold.wire import v2
 

@@ -14,7 +14,7 @@ import twofold
 from tests.raw_process import gone, raw_agent, run
 from tests.scripted import HandTransport, Json, ScriptedAgent, Version, line, meeting, new_session
 from tests.simulated import LONG, now, others, simulate, turns
-from twofold.runtime.process import ProcessEnded
+from twofold.transport.process import ProcessEnded
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 GIVE_UP = 20.0

@@ -14,10 +14,16 @@ from typing import Any
 import pytest
 
 from tests.receiver import PATIENCE, Recorder
-from twofold.runtime import platform, stdio
-from twofold.runtime.fds import PIECE
-from twofold.runtime.stdio import ClaimedStdio, Stdio, StdioLost, StdioUnavailable, claimed_stdio
-from twofold.runtime.transport import HIGH_WATER, Transport
+from twofold.transport import platform, stdio
+from twofold.transport.base import HIGH_WATER, Transport
+from twofold.transport.stdio import (
+    PIECE,
+    ClaimedStdio,
+    Stdio,
+    StdioLost,
+    StdioUnavailable,
+    claimed_stdio,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses POSIX terminals and shells")
 
@@ -501,7 +507,7 @@ def test_a_writer_that_waits_is_released_when_the_output_breaks() -> None:
 HEAD = """
 import asyncio, os, subprocess, sys
 from tests.receiver import Recorder
-from twofold.runtime.stdio import Stdio
+from twofold.transport.stdio import Stdio
 print("printed before")
 async def main():
     transport, recorder = await Stdio.open(), Recorder()

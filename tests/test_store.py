@@ -21,9 +21,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import v2_struct_streams, values_of
+from twofold.agent.store import (
+    DirectoryStore,
+    MemoryStore,
+    SessionExists,
+    Store,
+    StoreFailed,
+    UnknownSession,
+    safe_name,
+)
 from twofold.errors import LocalError
-from twofold.runtime.directory import DirectoryStore, safe_name
-from twofold.runtime.store import MemoryStore, SessionExists, Store, StoreFailed, UnknownSession
 from twofold.session import Draft, Session, snapshot
 from twofold.wire import codec, v2
 from twofold.wire.base import UNSET
@@ -645,7 +652,7 @@ def test_two_stores_on_one_directory_see_each_others_sessions(tmp_path: Path) ->
 
 WRITER = """
 import sys
-from twofold.runtime.directory import DirectoryStore
+from twofold.agent.store import DirectoryStore
 from twofold.wire import v2
 from twofold.wire.content import TextContent
 

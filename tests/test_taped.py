@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.receiver import Recorder
 from tests.simulated import simulate, turns
 from twofold.cli.commands import commands
-from twofold.runtime.taped import Tape, Taped
-from twofold.runtime.transport import memory_pair
+from twofold.transport.base import memory_pair
+from twofold.transport.tape import Tape, Taped
 
 Json = dict[str, Any]
 

@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from twofold.client import terminals as terminal_module
+from twofold.client.terminals import PIECE, Output, Terminal, Terminals, Update
 from twofold.rpc.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -24,11 +26,8 @@ from twofold.rpc.errors import (
     RESOURCE_NOT_FOUND,
     RequestError,
 )
-from twofold.runtime import platform
-from twofold.runtime import terminal as terminal_module
-from twofold.runtime.terminal import PIECE, Output, Terminal, Update
-from twofold.runtime.terminals import Terminals
 from twofold.session import Session
+from twofold.transport import platform
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET
 

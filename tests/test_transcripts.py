@@ -12,7 +12,7 @@ from tests.peers.validators import Schemas, SchemaValidator, Version
 from tests.schema_values import method_types
 from twofold.convert.conversation import Conversation
 from twofold.convert.losses import Losses, NotConvertible
-from twofold.recording import Line, Recording, read_line
+from twofold.journal.recording import Line, Recording, read_line
 from twofold.session import Session, ToolCall, snapshot
 from twofold.view.blocks import FooterBlock, RemarkBlock, ToolCallBlock
 from twofold.wire import codec

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.terminal_peers.report import Clock, told
+from twofold.client.launch import Connecting, Wanted
+from twofold.client.turns import Part
 from twofold.policy import Policy
-from twofold.runtime.client.prompting import Part
 from twofold.term.client import client
-from twofold.term.client.connecting import Connecting, Wanted
 from twofold.term.client.conversation import Conversation
 from twofold.term.input.prompt import Prompt
 

@@ -8,7 +8,15 @@ TYPE_CHECKING = False  # what checkers take for true; `typing` takes longer than
 if TYPE_CHECKING:
     from typing import Any
 
+    from twofold.agent.agent import Agent
+    from twofold.agent.session import AgentSession, SessionClosed
+    from twofold.agent.turn import Answer, Turn, TurnOver
     from twofold.bridge import Bridge, LossLog
+    from twofold.client.client import Client, connect
+    from twofold.client.negotiate import NotAnAgent, UnknownVersion, WrongVersion
+    from twofold.client.permissions import Question
+    from twofold.client.session import ClientSession
+    from twofold.client.turns import Reply, TurnFailed
     from twofold.convert.downgrade import downgrade
     from twofold.convert.downgrader import Downgrader
     from twofold.convert.losses import Loss, Losses, NotConvertible
@@ -24,20 +32,12 @@ if TYPE_CHECKING:
         PeerError,
         TwofoldError,
     )
+    from twofold.peer.problems import Problem
     from twofold.policy import Decided, Policy, Rule, Subject, parse_rule, read_policy
     from twofold.rpc.errors import RequestError, RequestFailed
-    from twofold.runtime.agent.agent import Agent
-    from twofold.runtime.agent.session import AgentSession, SessionClosed
-    from twofold.runtime.agent.turn import Answer, Turn, TurnOver
-    from twofold.runtime.client.client import Client, connect
-    from twofold.runtime.client.negotiate import NotAnAgent, UnknownVersion, WrongVersion
-    from twofold.runtime.client.permissions import Question
-    from twofold.runtime.client.session import ClientSession
-    from twofold.runtime.client.turns import Reply, TurnFailed
-    from twofold.runtime.problems import Problem
-    from twofold.runtime.process import CommandNotStarted, ProcessEnded
-    from twofold.runtime.transport import Transport, memory_pair
     from twofold.session import Draft, Message, Session, Sessions, Terminal, ToolCall, snapshot
+    from twofold.transport.base import Transport, memory_pair
+    from twofold.transport.process import CommandNotStarted, ProcessEnded
     from twofold.wire import v1, v2
     from twofold.wire.base import UNSET, Fault, Malformed
     from twofold.wire.codec import (
@@ -136,19 +136,17 @@ _LATER = {
         ("Decided", "Policy", "Rule", "Subject", "parse_rule", "read_policy"), "twofold.policy"
     ),
     **dict.fromkeys(("RequestError", "RequestFailed"), "twofold.rpc.errors"),
-    "Agent": "twofold.runtime.agent.agent",
-    **dict.fromkeys(("AgentSession", "SessionClosed"), "twofold.runtime.agent.session"),
-    **dict.fromkeys(("Answer", "Turn", "TurnOver"), "twofold.runtime.agent.turn"),
-    **dict.fromkeys(("Client", "connect"), "twofold.runtime.client.client"),
-    **dict.fromkeys(
-        ("NotAnAgent", "UnknownVersion", "WrongVersion"), "twofold.runtime.client.negotiate"
-    ),
-    "Question": "twofold.runtime.client.permissions",
-    "ClientSession": "twofold.runtime.client.session",
-    **dict.fromkeys(("Reply", "TurnFailed"), "twofold.runtime.client.turns"),
-    "Problem": "twofold.runtime.problems",
-    **dict.fromkeys(("CommandNotStarted", "ProcessEnded"), "twofold.runtime.process"),
-    **dict.fromkeys(("Transport", "memory_pair"), "twofold.runtime.transport"),
+    "Agent": "twofold.agent.agent",
+    **dict.fromkeys(("AgentSession", "SessionClosed"), "twofold.agent.session"),
+    **dict.fromkeys(("Answer", "Turn", "TurnOver"), "twofold.agent.turn"),
+    **dict.fromkeys(("Client", "connect"), "twofold.client.client"),
+    **dict.fromkeys(("NotAnAgent", "UnknownVersion", "WrongVersion"), "twofold.client.negotiate"),
+    "Question": "twofold.client.permissions",
+    "ClientSession": "twofold.client.session",
+    **dict.fromkeys(("Reply", "TurnFailed"), "twofold.client.turns"),
+    "Problem": "twofold.peer.problems",
+    **dict.fromkeys(("CommandNotStarted", "ProcessEnded"), "twofold.transport.process"),
+    **dict.fromkeys(("Transport", "memory_pair"), "twofold.transport.base"),
     **dict.fromkeys(
         ("Draft", "Message", "Session", "Sessions", "Terminal", "ToolCall", "snapshot"),
         "twofold.session",

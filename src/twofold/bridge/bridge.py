@@ -18,15 +18,15 @@ from twofold.bridge.offers import Offers
 from twofold.bridge.relay import Relay
 from twofold.bridge.translation import Timer, events_of
 from twofold.bridge.up import Up
+from twofold.peer.problems import Problem, Report, guarded, log
 from twofold.rpc import connection
 from twofold.rpc.connection import Batch
 from twofold.rpc.connection import Malformed as NoMessage
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RequestError
 from twofold.rpc.frames import LIMIT, LineTooLong
 from twofold.rpc.messages import Failure, Notification, Request, Response
-from twofold.runtime.problems import Problem, Report, guarded, log
-from twofold.runtime.process import ProcessEnded
-from twofold.runtime.transport import Transport
+from twofold.transport.base import Transport
+from twofold.transport.process import ProcessEnded
 from twofold.wire import v1
 from twofold.wire.base import UNSET, Malformed
 

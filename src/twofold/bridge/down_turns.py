@@ -15,9 +15,9 @@ from twofold.bridge.down_updates import DownUpdates, Special
 from twofold.bridge.translation import Outcome, Side, as_request_error, read_result
 from twofold.convert.losses import NotConvertible, carried
 from twofold.convert.requests import upgrade_params
+from twofold.peer.problems import Problem
 from twofold.rpc.errors import INTERNAL_ERROR, REQUEST_CANCELLED, RequestError
 from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
-from twofold.runtime.problems import Problem
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Extras, Malformed
 

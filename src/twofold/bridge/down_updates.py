@@ -17,9 +17,9 @@ from twofold.bridge.lowering import Lowering
 from twofold.bridge.translation import Later, Translation
 from twofold.convert.losses import carried
 from twofold.convert.options import MODE
+from twofold.peer.problems import Problem, Report
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Notification, RequestId
-from twofold.runtime.problems import Problem, Report
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Malformed
 

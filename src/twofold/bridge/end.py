@@ -15,7 +15,7 @@ from twofold.rpc.batches import Apart
 from twofold.rpc.connection import Batch, Malformed, cut_off, is_whole
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import Lines, LineTooLong
-from twofold.runtime.transport import Transport
+from twofold.transport.base import Transport
 
 OnLine: TypeAlias = Callable[[bytes | LineTooLong], None]
 OnNoise: TypeAlias = Callable[[Malformed], None]

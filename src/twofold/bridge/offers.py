@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec.structs import replace
 
 from twofold.bridge.translation import Outcome, read_result
+from twofold.client.files import Files
+from twofold.client.terminals import Terminals, typed_command
+from twofold.peer.problems import Problem, Report
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.messages import Failure, Request, RequestId
-from twofold.runtime.files import Files
-from twofold.runtime.problems import Problem, Report
-from twofold.runtime.terminals import Terminals, typed_command
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed
 from twofold.wire.shared import Capability, PermissionOption, SelectedPermissionOutcome

@@ -16,13 +16,13 @@ from msgspec import UNSET, Struct, field
 from twofold.bridge.end import End
 from twofold.bridge.losses import LossLog
 from twofold.convert.losses import NotConvertible
+from twofold.peer.problems import Problem, Report
 from twofold.rpc import connection
 from twofold.rpc.connection import Batch, Event, read_line
 from twofold.rpc.connection import Malformed as NoMessage
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
-from twofold.runtime.problems import Problem, Report
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Malformed
 from twofold.wire.shared import CancelRequestNotification, Error

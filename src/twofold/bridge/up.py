@@ -26,9 +26,9 @@ from twofold.bridge.up_questions import UpQuestions
 from twofold.bridge.up_session import UpSession
 from twofold.convert.losses import Losses, carried, recast
 from twofold.convert.requests import downgrade_params, upgrade_result
+from twofold.peer.problems import Report
 from twofold.rpc.errors import METHOD_NOT_FOUND, RequestError
 from twofold.rpc.messages import Failure, Request
-from twofold.runtime.problems import Report
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET
 

@@ -22,10 +22,10 @@ from twofold.bridge.translation import (
 from twofold.bridge.up_session import Prompt, Turn, UpSession
 from twofold.convert.losses import Losses, NotConvertible, carried
 from twofold.convert.requests import downgrade_params
+from twofold.peer.problems import Problem, Report
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Failure, Notification, Request, RequestId
-from twofold.runtime.problems import Problem, Report
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed
 from twofold.wire.shared import Error

@@ -23,10 +23,10 @@ from twofold.cli.line_limit import line_limit
 from twofold.cli.offers import offered, variable_names
 from twofold.cli.stderr import Stderr
 from twofold.errors import LocalError
-from twofold.runtime.problems import Problem
-from twofold.runtime.process import CommandNotStarted, Process, ProcessEnded
-from twofold.runtime.stdio import Stdio
+from twofold.peer.problems import Problem
 from twofold.text.safe import one_line
+from twofold.transport.process import CommandNotStarted, Process, ProcessEnded
+from twofold.transport.stdio import Stdio
 from twofold.wire import codec
 
 Say: TypeAlias = Callable[[str], None]

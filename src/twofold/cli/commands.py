@@ -21,7 +21,7 @@ from twofold.convert.conversation import Conversation, Out, Target
 from twofold.convert.detect import Dialect
 from twofold.convert.losses import Losses, NotConvertible
 from twofold.errors import PeerError
-from twofold.recording import Line, Recording, read_line
+from twofold.journal.recording import Line, Recording, read_line
 from twofold.session import Draft, snapshot
 from twofold.text.safe import harmless_json, one_line
 from twofold.wire import codec

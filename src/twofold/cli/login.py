@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from twofold.client.client import Client
+from twofold.client.login import LoginNeeded, NoTerminal, log_in, wants_login, way_of
 from twofold.rpc.errors import RequestFailed
-from twofold.runtime.client.client import Client
-from twofold.term.client.login import LoginNeeded, NoTerminal, log_in, wants_login, way_of
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ async def with_login(
 
     `command` is what started the agent, and `cwd` where, if not here.
 
-    Raises `LoginNeeded` if there is no id, and all that `twofold.term.client.login` does.
+    Raises `LoginNeeded` if there is no id, and all that `twofold.client.login` does.
     """
     try:
         return await do()

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from twofold.cli.printing import Screen
-from twofold.runtime.commands import IS_IT, shown
-from twofold.runtime.problems import Problem
-from twofold.term.client.connecting import OnSlow
+from twofold.client.launch import OnSlow
+from twofold.peer.problems import Problem
+from twofold.transport.commands import IS_IT, shown
 
 SLOW = 5.0
 """After how many seconds a start is said to be slow."""

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Literal, TextIO, TypeAlias
 
-from twofold.runtime.client.permissions import Question
-from twofold.runtime.client.session import ClientSession
-from twofold.runtime.client.turns import Reply
+from twofold.client.permissions import Question
+from twofold.client.session import ClientSession
+from twofold.client.turns import Reply
 from twofold.session import Message, Session, ToolCall, snapshot
 from twofold.term.content.question import Page, block_of
 from twofold.term.lines import all_rows, plain

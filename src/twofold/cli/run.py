@@ -21,10 +21,10 @@ from twofold.cli.line_limit import line_limit
 from twofold.cli.offers import offered, variable_names
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.cli.scripted import Scripted, one_turn
+from twofold.client.launch import Connecting, Wanted
+from twofold.client.negotiate import Version
 from twofold.errors import TwofoldError
 from twofold.policy import Policy, Rule, parse_rule, read_policy
-from twofold.runtime.client.negotiate import Version
-from twofold.term.client.connecting import Connecting, Wanted
 
 WHICHEVER = ""
 """`--resume` without an id; no session has this one."""

@@ -16,18 +16,18 @@ from twofold.cli import status
 from twofold.cli.login import sits_there, with_login
 from twofold.cli.meanwhile import Problems, slow
 from twofold.cli.printing import PRINTERS, Form, Screen
+from twofold.client.client import Client, Offered
+from twofold.client.known_sessions import NotTakenUp, known_sessions, take_up
+from twofold.client.launch import Connecting, Seconds, on_signals
+from twofold.client.negotiate import Version
+from twofold.client.session import ClientSession
+from twofold.client.turns import Reply
 from twofold.errors import PeerError, TwofoldError
 from twofold.policy import Policy
 from twofold.rpc.errors import RequestFailed
 from twofold.rpc.frames import LIMIT
-from twofold.runtime.client.client import Client, Offered
-from twofold.runtime.client.negotiate import Version
-from twofold.runtime.client.session import ClientSession
-from twofold.runtime.client.turns import Reply
-from twofold.runtime.taped import Tape
-from twofold.term.client.connecting import Connecting, Seconds, on_signals
-from twofold.term.client.known_sessions import NotTakenUp, known_sessions, take_up
 from twofold.term.input.mentions import missing, no_file
+from twofold.transport.tape import Tape
 
 GIVE_UP = 3.0
 """How many seconds an agent has to end a turn that was cancelled."""

@@ -17,9 +17,9 @@ from twofold.cli.agent import DEMO
 from twofold.cli.login import sits_there, with_login
 from twofold.cli.meanwhile import Problems, slow
 from twofold.cli.printing import Screen
+from twofold.client.known_sessions import MOST, Known, known_sessions, title, when
+from twofold.client.launch import Connecting, on_signals
 from twofold.errors import TwofoldError
-from twofold.term.client.connecting import Connecting, on_signals
-from twofold.term.client.known_sessions import MOST, Known, known_sessions, title, when
 from twofold.text import one_line
 from twofold.wire import codec, v2
 

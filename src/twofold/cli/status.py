@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from twofold.client.turns import Reply
 from twofold.errors import ConnectionEnded, LocalError, NoAnswer, NotSupported
-from twofold.runtime.client.turns import Reply
-from twofold.runtime.commands import CommandNotStarted
+from twofold.transport.commands import CommandNotStarted
 
 OK: Final = 0
 FAILED: Final = 1

@@ -11,17 +11,17 @@ from collections.abc import Callable, Collection
 from os import PathLike
 from typing import Literal
 
+from twofold.agent.agent import Agent
+from twofold.agent.session import AgentSession
+from twofold.agent.turn import Turn
 from twofold.demo.faults.timing import tell_early
 from twofold.demo.scenarios import SCENARIOS
 from twofold.demo.scene import Demo, Scenario, Scene
 from twofold.demo.showcase import OPTIONS
 from twofold.errors import LocalError
+from twofold.peer.problems import Problem, Report, log
 from twofold.rpc.errors import AUTH_REQUIRED, RequestError
-from twofold.runtime.agent.agent import Agent
-from twofold.runtime.agent.session import AgentSession
-from twofold.runtime.agent.turn import Turn
-from twofold.runtime.problems import Problem, Report, log
-from twofold.runtime.transport import Transport
+from twofold.transport.base import Transport
 from twofold.version import VERSION
 from twofold.wire import v2
 from twofold.wire.base import UNSET

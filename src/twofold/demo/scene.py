@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
+from twofold.agent.session import AgentSession
+from twofold.agent.turn import Turn
+from twofold.peer.inbox import spawn
 from twofold.rpc.connection import notify
-from twofold.runtime.agent.session import AgentSession
-from twofold.runtime.agent.turn import Turn
-from twofold.runtime.inbox import spawn
 from twofold.wire import codec
 
 PIECE = 0.07

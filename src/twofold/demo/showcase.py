@@ -7,8 +7,8 @@ What the user answers, and the two options of the session, change the story.
 
 from urllib.parse import quote
 
+from twofold.agent.tools import ToolCall
 from twofold.demo.scene import Scenario, Scene
-from twofold.runtime.agent.tools import ToolCall
 from twofold.wire import v2
 from twofold.wire.content import ImageContent, ResourceLink
 from twofold.wire.shared import Cost, PermissionOption

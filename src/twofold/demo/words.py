@@ -7,10 +7,10 @@ prompt of a session. Their pace is their own: they do not go by the speed of the
 import asyncio
 from typing import Any
 
+from twofold.agent.tools import Terminal
 from twofold.convert.patches import git_patch
 from twofold.demo.scene import LONG, Scenario, Scene
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
-from twofold.runtime.agent.tools import Terminal
 from twofold.wire import v2
 from twofold.wire.content import TextContent
 from twofold.wire.shared import Content, PermissionOption, SelectedPermissionOutcome

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from twofold.agent.session import AgentSession
 from twofold.demo.scene import Scenario, Scene
-from twofold.runtime.agent.session import AgentSession
 from twofold.wire import v2
 from twofold.wire.content import TextContent
 

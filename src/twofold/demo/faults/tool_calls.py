@@ -4,8 +4,8 @@ Version 2 has one update for the beginning and the change of a call, so that som
 faults there: then the nearest thing that version 2 can say is said.
 """
 
+from twofold.agent.turn import ALLOW, REJECT
 from twofold.demo.scene import Scenario, Scene, call_content, text_content
-from twofold.runtime.agent.turn import ALLOW, REJECT
 from twofold.wire import v2
 from twofold.wire.shared import SelectedPermissionOutcome
 

@@ -21,18 +21,17 @@ from prompt_toolkit.utils import is_dumb_terminal
 from rich.console import Console
 
 from twofold.cli import status
+from twofold.client.client import Client
+from twofold.client.known_sessions import NotTakenUp, known_sessions, take_up, title, when
+from twofold.client.launch import Connecting, Seconds, Wanted, on_signals
+from twofold.client.login import LoginNeeded, log_in, wants_login, ways
+from twofold.client.session import ClientSession
 from twofold.convert.capabilities import NAMELESS
 from twofold.errors import TwofoldError
+from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestFailed
-from twofold.runtime.client.client import Client
-from twofold.runtime.client.session import ClientSession
-from twofold.runtime.commands import IS_IT, shown
-from twofold.runtime.problems import Problem
-from twofold.term.client.connecting import Connecting, Seconds, Wanted, on_signals
 from twofold.term.client.conversation import Conversation, Leave
 from twofold.term.client.drawing import Drawing
-from twofold.term.client.known_sessions import NotTakenUp, known_sessions, take_up, title, when
-from twofold.term.client.login import LoginNeeded, log_in, wants_login, ways
 from twofold.term.content.images import Pictures
 from twofold.term.input.keys import Typed
 from twofold.term.input.menu import choose
@@ -42,6 +41,7 @@ from twofold.term.lines import BLANK, Drawn, Line, all_rows, cut, line
 from twofold.term.live.display import Display, Tty
 from twofold.term.paint import Paint, has_links
 from twofold.text import one_line, sanitize
+from twofold.transport.commands import IS_IT, shown
 from twofold.version import VERSION
 
 _EARLY: Final = 100

@@ -14,12 +14,11 @@ from typing import Any, Final, TypeVar
 
 from prompt_toolkit.input import Input
 
+from twofold.client.launch import Complaints
+from twofold.client.session import ClientSession
+from twofold.client.turns import Part, Reply
 from twofold.errors import LocalError
 from twofold.rpc.errors import RequestFailed
-from twofold.runtime.client.prompting import Part
-from twofold.runtime.client.session import ClientSession
-from twofold.runtime.client.turns import Reply
-from twofold.term.client.connecting import Complaints
 from twofold.term.client.drawing import Drawing
 from twofold.term.client.obeying import obey
 from twofold.term.input.keys import Typed

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from twofold.client.session import ClientSession
 from twofold.errors import TwofoldError
+from twofold.peer.problems import Problem
 from twofold.policy import Decided
-from twofold.runtime.client.session import ClientSession
-from twofold.runtime.problems import Problem
 from twofold.session import ToolCall
 from twofold.session.changes import Change
 from twofold.term.content.images import MOST_ROWS, Pictures

@@ -1,6 +1,6 @@
 """Orders of the person to the client, carried out: `/mode plan`, `/config`, `/expand`."""
 
-from twofold.runtime.client.session import ClientSession
+from twofold.client.session import ClientSession
 from twofold.session import Session
 from twofold.term.client.drawing import Drawing
 from twofold.term.draw import plan_lines

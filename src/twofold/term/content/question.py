@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias, assert_never
 
-from twofold.runtime.client.permissions import Question
+from twofold.client.permissions import Question
 from twofold.session import Permission
 from twofold.term.content.diff import diff_lines
 from twofold.term.draw import INDENT, counted, path_style

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from twofold.runtime.client.permissions import Question
+from twofold.client.permissions import Question
 from twofold.session import Permission
 from twofold.session.changes import (
     Change,

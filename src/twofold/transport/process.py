@@ -1,0 +1,466 @@
+"""A child process as a transport: its stdin and stdout are the stream.
+
+The child leads a process group of its own, and the whole group ends with it: on `close`, and when
+the leader dies by itself, so that what a wrapper such as `npx` started does not stay behind.
+If this process itself is killed, so is the group, where the system has a way to do that.
+Standard error is always read, and its end is kept for the error that tells of a death. Nothing
+here waits without a bound, and a pipe the child closed is not an error but the end.
+
+On Windows see `platform` for what cannot be promised.
+"""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from twofold.transport import platform
+from twofold.transport.base import HIGH_WATER, Receiver
+from twofold.transport.commands import (
+    STDOUT_KEPT,
+    CommandNotStarted,
+    LastWords,
+    ProcessEnded,
+    checked,
+    exit_code,
+    printed,
+    signal_name,
+    why_not,
+)
+
+__all__ = ["CloseTimeouts", "CommandNotStarted", "Process", "ProcessEnded"]
+
+GRACE = 1.0
+"""How long the exit may come after the end of the output, or the other way round."""
+LAST_CALL = 0.2
+"""How long pipes may stay open when nobody is left who should hold them."""
+POLL = 0.01
+AT_WORK = 5
+"""How many times as long a process may take for its end that is still at work."""
+LITTLE = 0.02
+"""How many seconds of processor time a process may use and still be idle: timers tick."""
+HURRY = 0.5
+"""How many seconds each step of `close` may take when nobody wants to wait."""
+
+Command: TypeAlias = Sequence[str]
+Directory: TypeAlias = str | os.PathLike[str]
+Environment: TypeAlias = Mapping[str, str | None]
+OnStderr: TypeAlias = Callable[[bytes], None]
+
+
+class CloseTimeouts(NamedTuple):
+    """How many seconds each step of `close` may take."""
+
+    stdin: float = 2.0
+    """for the process to end because its input ended; a process that is at work has `AT_WORK`
+    times as much, as long as it uses the processor or writes something"""
+    terminate: float = 2.0
+    """for the group to end because it was asked to"""
+    kill: float = 2.0
+    """for the system to end it"""
+
+
+class Process:
+    """A running command; make one with `spawn`."""
+
+    def __init__(
+        self, command: Command, on_stderr: OnStderr | None, timeouts: tuple[float, float, float]
+    ) -> None:
+        self.command = tuple(command)
+        self.pid = 0
+        self._timeouts = CloseTimeouts(*timeouts)
+        self._receiver: Receiver | None = None
+        self._held: deque[bytes] = deque()
+        """What came before the start, while the pipes were being connected."""
+        self._paused = False
+        self._scheduled = False
+        self._full = False
+        self._ended = False
+        self._stderr = LastWords()
+        self._printed = bytearray()
+        self._on_stderr = on_stderr
+        self._open_pipes = {0, 1, 2}
+        self._exited = asyncio.Event()
+        self._hurried = asyncio.Event()
+        self._pieces = 0
+        self._released = asyncio.Event()
+        self._group_ended = False
+        self._waited_enough = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def spawn(
+        cls,
+        command: Command,
+        *,
+        cwd: Directory | None = None,
+        env: Environment | None = None,
+        on_stderr: OnStderr | None = None,
+        close_timeouts: tuple[float, float, float] = CloseTimeouts(),
+    ) -> "Process":
+        """Start `command`, with our environment and what `env` says; None removes a variable.
+
+        `on_stderr` is given what the command writes to its standard error. Raises
+        `CommandNotStarted`.
+        """
+        parts = checked(command, cwd)
+        environ = platform.environment(env or {})
+        process = cls(parts, on_stderr, close_timeouts)
+        starting = asyncio.create_task(_start(process, parts, cwd, environ))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # the process may be there already: it must not outlive the wish for it
+            with suppress(Exception):
+                await starting
+                process._kill_group()
+                await process.close()
+            raise
+        except (OSError, TypeError, ValueError, NotImplementedError) as error:
+            raise CommandNotStarted(parts, why_not(error, parts[0], environ, cwd)) from error
+        return process
+
+    # ---- what is known of it
+
+    @property
+    def running(self) -> bool:
+        """Whether the process, not counting what it started, still runs."""
+        return not self._exited.is_set()
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, once it ended by itself."""
+        return exit_code(self._transport.get_returncode())
+
+    @property
+    def signal(self) -> str | None:
+        """The name of the signal that ended it, if one did."""
+        return signal_name(self._transport.get_returncode())
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what it wrote to its standard error, as text that is safe to show."""
+        return self._stderr.text
+
+    @property
+    def printed(self) -> str:
+        """The beginning of its standard output, safe to show; empty once it may be a message."""
+        return printed(self._printed)
+
+    # ---- the transport
+
+    def start(self, receiver: Receiver) -> None:
+        """From now on `receiver` is told what comes. What came before is kept for it."""
+        self._receiver = receiver
+        if self._full:
+            receiver.pause_writing()
+        self._schedule()
+
+    def write(self, data: bytes) -> None:
+        """Send, without waiting. What a process that closed its input does not get is dropped."""
+        if not self._ended and not self._stdin.is_closing():
+            self._stdin.write(data)
+
+    def pause_reading(self) -> None:
+        """The receiver has enough for now; the process will have to wait."""
+        self._paused = True
+        if self._closing is None:
+            self._stdout.pause_reading()
+
+    def resume_reading(self) -> None:
+        """The receiver wants more."""
+        self._paused = False
+        self._schedule()
+
+    async def close(self) -> None:
+        """End the whole group: close its input, then TERM, then KILL; returns when it is gone.
+
+        An agent that is still ending by itself is let to: one that uses the processor or writes
+        something after its input ended gets more time. `hurry` ends that.
+        The receiver is told the end at once and gets no more data. If the caller is cancelled
+        while it waits, the group is ended all the same.
+        """
+        if self._closing is None:
+            self._cancel_timer()
+            self._held.clear()
+            self._closing = asyncio.create_task(self._shut_down())
+            self._schedule()
+        await asyncio.shield(self._closing)
+
+    def hurry(self) -> None:
+        """Have `close` wait no longer than it must, also one that is waiting already."""
+        self._hurried.set()
+
+    # ---- what the pipes say
+
+    def _connected(self, transport: asyncio.SubprocessTransport) -> None:
+        self._transport = transport
+        self._stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+        self._stdout = cast("asyncio.ReadTransport", transport.get_pipe_transport(1))
+        self.pid = transport.get_pid()
+        platform.guard(self.pid)
+        self._stdin.set_write_buffer_limits(high=HIGH_WATER)
+        platform.widen(self._stdout.get_extra_info("pipe"))
+        self._stdout.pause_reading()  # until someone wants it
+        if not self._stdout.is_closing():
+            self._stdout.set_protocol(_Output(self, self._stdout.get_protocol()))
+
+    def _came(self, data: bytes) -> None:
+        self._pieces += 1
+        if self._closing is not None or self._ended:
+            return
+        if len(self._printed) < STDOUT_KEPT:
+            self._printed += data[:STDOUT_KEPT]
+        if self._receiver is None or self._held:
+            self._held.append(data)
+        else:
+            self._receiver.received(data)
+
+    def _complained(self, data: bytes) -> None:
+        self._pieces += 1
+        self._stderr.add(data)
+        if self._on_stderr is not None:
+            self._on_stderr(data)
+
+    def _pipe_ended(self, fd: int) -> None:
+        self._open_pipes.discard(fd)
+        if fd == 0:
+            self._has_room()  # what is written from now on is dropped
+        else:
+            self._look()
+
+    def _has_exited(self) -> None:
+        self._exited.set()
+        self._look()
+
+    def _is_full(self) -> None:
+        self._full = True
+        if self._receiver is not None:
+            self._receiver.pause_writing()
+
+    def _has_room(self) -> None:
+        if self._full:
+            self._full = False
+            if self._receiver is not None:
+                self._receiver.resume_writing()
+
+    # ---- what the receiver is told
+
+    def _schedule(self) -> None:
+        if not self._scheduled and not self._ended and self._receiver is not None:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._deliver)
+
+    def _deliver(self) -> None:
+        self._scheduled = False
+        if self._ended or self._receiver is None:
+            return
+        if self._closing is not None:
+            self._tell_end(None)
+        elif self._paused:
+            pass
+        elif self._held:
+            self._schedule()  # for what comes after this piece
+            self._receiver.received(self._held.popleft())
+        else:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        self._stdout.resume_reading()
+        if self._waited_enough and 1 in self._open_pipes:
+            # it died in the pause: what it had written must be read first
+            self._waited_enough = False
+            self._wait(LAST_CALL)
+        self._end_if_over()
+
+    def _look(self) -> None:
+        """Something ended: is it the end of all?"""
+        if self._closing is not None:
+            return
+        if self.running and 1 in self._open_pipes:
+            return  # it closed its standard error, as it may
+        if not self.running and 1 not in self._open_pipes:
+            self._kill_rest()
+            if 2 in self._open_pipes and not self._ended:
+                self._wait(LAST_CALL)  # its last words may still be on their way
+            self._end_if_over()
+        elif self._timer is None and not self._waited_enough and not self._ended:
+            self._wait(GRACE)
+
+    def _wait(self, seconds: float) -> None:
+        self._cancel_timer()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._timed_out)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _timed_out(self) -> None:
+        self._timer = None
+        if not self.running and not self._group_ended:
+            # who holds the output now is not whom we started
+            self._kill_rest()
+            self._wait(LAST_CALL)
+            return
+        self._waited_enough = True
+        self._end_if_over()
+
+    def _end_if_over(self) -> None:
+        over = not self.running and self._open_pipes <= {0}
+        held = self._held or self._paused or self._receiver is None
+        if (over or self._waited_enough) and not held and not self._ended:
+            self._tell_end(
+                ProcessEnded(
+                    self.command,
+                    exit_code=self.exit_code,
+                    signal=self.signal,
+                    stderr=self.stderr_tail,
+                    stdout=self.printed,
+                )
+            )
+
+    def _tell_end(self, error: ProcessEnded | None) -> None:
+        self._ended = True
+        self._cancel_timer()
+        if self._closing is None:
+            self._stdout.close()
+            if not self.running:
+                self._transport.close()
+        if self._receiver is not None:
+            self._receiver.ended(error)
+
+    # ---- ending it
+
+    def _kill_rest(self) -> None:
+        """End what a dead leader left behind, once: later its number may be another's."""
+        if not self._group_ended:
+            self._group_ended = True
+            if platform.group_exists(self.pid):
+                platform.kill_group(self.pid)
+            platform.unguard(self.pid)
+
+    @property
+    def _alive(self) -> bool:
+        return self.running or (not self._group_ended and platform.group_exists(self.pid))
+
+    async def _shut_down(self) -> None:
+        try:
+            self._stdout.resume_reading()  # it may have to write before it can end
+            self._stdin.close()
+            await self._until_ended(self._timeouts.stdin)
+            if self._alive:
+                platform.terminate_group(self.pid)
+                await self._until_gone(self._timeouts.terminate)
+        finally:  # also when the loop is being closed
+            self._kill_group()
+            await self._until_exit(self._timeouts.kill)
+            await self._release()
+
+    def _kill_group(self) -> None:
+        if self._alive:
+            platform.kill_group(self.pid)
+        self._group_ended = not self.running
+        if self._group_ended:
+            platform.unguard(self.pid)
+
+    async def _release(self) -> None:
+        """Give the pipes back, whoever else may hold them."""
+        if self._stdin.get_write_buffer_size():
+            self._stdin.abort()
+        self._transport.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_CALL):
+                await self._released.wait()
+
+    async def _until_ended(self, seconds: float) -> None:
+        """Wait for the end that follows the end of the input, longer while work goes on."""
+        if self._hurried.is_set():
+            await self._until_exit(min(seconds, HURRY))
+            return
+        over = [asyncio.create_task(each.wait()) for each in (self._exited, self._hurried)]
+        work = self._work()
+        try:
+            for _ in range(AT_WORK):
+                done, _ = await asyncio.wait(
+                    over, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+                )
+                before, work = work, self._work()
+                idle = work[0] == before[0] and work[1] - before[1] <= LITTLE
+                if done or idle:
+                    break
+        finally:
+            for each in over:
+                each.cancel()
+
+    def _work(self) -> tuple[int, float]:
+        """What it has done so far: pieces of output, and seconds on a processor."""
+        return self._pieces, platform.processor_time(self.pid)
+
+    async def _until_exit(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._exited.wait()
+
+    async def _until_gone(self, seconds: float) -> None:
+        for number in range(int(seconds / POLL)):
+            if not self._alive or (self._hurried.is_set() and number * POLL >= HURRY):
+                break
+            await asyncio.sleep(POLL)  # nobody tells us when those end whom we did not start
+
+
+async def _start(
+    process: Process, parts: list[str], cwd: Directory | None, environ: Mapping[str, str]
+) -> None:
+    program = platform.program(parts[0], environ)
+    options: dict[str, Any] = {"cwd": cwd, "env": environ, **platform.GROUP_OPTIONS}
+    loop = asyncio.get_running_loop()
+    await loop.subprocess_exec(lambda: _Pipes(process), program, *parts[1:], **options)
+
+
+class _Output(asyncio.Protocol):
+    """Hands what comes to a `Process` directly, without another turn of the loop."""
+
+    def __init__(self, process: Process, pipe: asyncio.BaseProtocol) -> None:
+        self._process = process
+        self._pipe = pipe
+
+    def data_received(self, data: bytes) -> None:
+        self._process._came(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._pipe.connection_lost(exc)
+
+
+class _Pipes(asyncio.SubprocessProtocol):
+    """Tells a `Process` what the event loop says of it."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._process._connected(cast("asyncio.SubprocessTransport", transport))
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 1:
+            self._process._came(data)
+        else:
+            self._process._complained(data)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._process._pipe_ended(fd)
+
+    def process_exited(self) -> None:
+        self._process._has_exited()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._process._released.set()
+
+    def pause_writing(self) -> None:
+        self._process._is_full()
+
+    def resume_writing(self) -> None:
+        self._process._has_room()
