@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from twofold.bridge import LossLog
-from twofold.bridge.end import End
+from twofold.bridge.side import End
 from twofold.bridge.up import Up
 from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestError

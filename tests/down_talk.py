@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from twofold.bridge.down import Down
-from twofold.bridge.end import End
-from twofold.bridge.losses import LossLog
+from twofold.bridge.loss_log import LossLog
+from twofold.bridge.side import End
 from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestError
 from twofold.wire import codec, v1

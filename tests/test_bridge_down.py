@@ -26,9 +26,8 @@ from tests.down_talk import (
     text,
     whole,
 )
-from twofold.bridge.down_turns import OWN, SETTLE, SETTLE_UNSURE
-from twofold.bridge.down_updates import GATHER
-from twofold.bridge.losses import KINDS, LossLog
+from twofold.bridge.down import GATHER, OWN, SETTLE, SETTLE_UNSURE
+from twofold.bridge.loss_log import KINDS, LossLog
 from twofold.convert.losses import NotConvertible
 
 # ---- requests --------------------------------------------------------------------------------

@@ -36,9 +36,9 @@ from tests.strategies import (
 )
 from tests.test_convert_laws import sayable_streams, shown
 from twofold.bridge import Bridge, LossLog
-from twofold.bridge.end import End
 from twofold.bridge.lifting import Lifting
 from twofold.bridge.lowering import Lowering
+from twofold.bridge.side import End
 from twofold.bridge.up import Up
 from twofold.convert.downgrader import is_plain
 from twofold.convert.losses import Losses, NotConvertible

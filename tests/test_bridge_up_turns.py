@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.bridge_stage import Json, Stage, text
-from twofold.bridge.up_turns import ACKNOWLEDGE, WAITING
+from twofold.bridge.up import ACKNOWLEDGE, WAITING
 
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
 SIGNS_OF_LIFE = ["update", "permission", "elicitation", "result", "timer"]

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, field
 
-from twofold.bridge.end import End
-from twofold.bridge.losses import LossLog
+from twofold.bridge.loss_log import LossLog
+from twofold.bridge.side import End
 from twofold.convert.losses import NotConvertible
 from twofold.peer.problems import Problem, Report
 from twofold.rpc import connection

@@ -17,7 +17,7 @@ import click
 from twofold.bridge import Bridge, LossLog
 from twofold.bridge.bridge import Offered, Open
 from twofold.bridge.handshake import Wanted
-from twofold.bridge.losses import Told
+from twofold.bridge.loss_log import Told
 from twofold.cli.files import opened
 from twofold.cli.line_limit import line_limit
 from twofold.cli.offers import offered, variable_names
