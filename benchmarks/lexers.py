@@ -16,7 +16,7 @@ from re import _parser  # type: ignore[attr-defined]
 from time import process_time
 from typing import Any, NamedTuple
 
-from twofold.term.content import code
+from twofold.term import code
 
 MOST = 0.05
 """Seconds for one match."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyte
 
-from twofold.term.live.display import Display
+from twofold.term.display import Display
 from twofold.term.paint import Paint
 
 

@@ -12,13 +12,13 @@ from tests.screens import MemoryTerminal, memory_display
 from tests.strategies import v2_struct_streams
 from twofold.session import Session
 from twofold.session.reduce import NotBase64
-from twofold.term.content import code
-from twofold.term.content.code import Highlighter
-from twofold.term.content.outputs import MOST
+from twofold.term import code
+from twofold.term.board import COLOURING, FOLD, Board
+from twofold.term.cards import MOST_ITEMS
+from twofold.term.code import Highlighter
+from twofold.term.display import Display
 from twofold.term.lines import Parts, line, plain
-from twofold.term.live.board import COLOURING, FOLD, Board
-from twofold.term.live.cards import MOST_ITEMS
-from twofold.term.live.display import Display
+from twofold.term.outputs import MOST
 from twofold.view.live import Key
 from twofold.wire import v2
 from twofold.wire.content import ImageContent, TextContent
@@ -359,8 +359,8 @@ def test_colouring_in_one_go_has_an_allowance(monkeypatch: pytest.MonkeyPatch) -
             allowed.append(found.seconds if found else math.inf)
             return super().add(lines)
 
-    monkeypatch.setattr("twofold.term.content.markdown.Highlighter", Watching)
-    monkeypatch.setattr("twofold.term.content.diff.Highlighter", Watching)
+    monkeypatch.setattr("twofold.term.markdown_lines.Highlighter", Watching)
+    monkeypatch.setattr("twofold.term.diff_lines.Highlighter", Watching)
     fence, diff = "```python\nx = 1\n```", v2.JuneDiff("/a.py", "x = 1\n", old_text="")
     scene = Scene().play(said(f"{fence}\n"), call("a", content=[diff]), call("b", "completed"))
     scene.play(call("c", content=[v2.Content(TextContent(fence))]))

@@ -16,8 +16,7 @@ from click.testing import CliRunner
 
 from tests.receiver import PATIENCE
 from twofold import connect
-from twofold.cli.bridge import bridge
-from twofold.cli.stderr import KEPT, Stderr
+from twofold.cli.bridge import KEPT, Stderr, bridge
 
 Json = dict[str, Any]
 

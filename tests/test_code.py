@@ -14,8 +14,8 @@ from pygments.lexer import DelegatingLexer  # type: ignore[import-untyped]
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from rich.style import Style
 
-from twofold.term.content import code
-from twofold.term.content.code import (
+from twofold.term import code
+from twofold.term.code import (
     LANGUAGES,
     LINES_BEFORE,
     LONGEST_LINE,
@@ -389,7 +389,7 @@ def test_every_style_is_one_and_can_be_read_on_dark_and_light() -> None:
 
 
 def test_pygments_is_not_imported_before_there_is_code_to_colour() -> None:
-    told = "import sys, twofold.term.content.code; print('pygments' in sys.modules)"
+    told = "import sys, twofold.term.code; print('pygments' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"
 

@@ -14,7 +14,7 @@ from tests.test_orders import EVIL, MODES, SET, session
 from twofold.session import Session
 from twofold.term.input.completion import MOST, InputCompleter, is_completed
 from twofold.term.input.mentions import parts_of
-from twofold.term.input.orders import ORDERS
+from twofold.term.input.slash_commands import ORDERS
 from twofold.text.safe import one_line
 from twofold.wire import v2
 

@@ -14,9 +14,9 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from twofold.session import Session
-from twofold.term.content.emulator import Emulator
-from twofold.term.live.board import MOST_CARDS, Board
-from twofold.term.live.display import Display
+from twofold.term.board import MOST_CARDS, Board
+from twofold.term.display import Display
+from twofold.term.emulator import Emulator
 from twofold.term.paint import Paint
 from twofold.view.outline import footer
 from twofold.wire import codec, v2

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens import MemoryTerminal, memory_display
-from twofold.term.draw import path_style
+from twofold.term.block_lines import path_style
+from twofold.term.display import Display
 from twofold.term.lines import Row
-from twofold.term.live.display import Display
 from twofold.term.paint import Paint, has_links
 
 words = st.text("abc äß日", max_size=12).map(lambda text: text.rstrip())

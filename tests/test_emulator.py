@@ -7,9 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from twofold.term.content.emulator import AT_ONCE, INTERPRETED, Emulator
-from twofold.term.content.screen import KEPT, Screen
-from twofold.term.content.sequences import LONGEST_STRING
+from twofold.term.emulator import AT_ONCE, INTERPRETED, KEPT, LONGEST_STRING, Emulator, Screen
 from twofold.term.lines import plain
 from twofold.text import sanitize
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.term.content.images import (
+from twofold.term.images import (
     LARGEST,
     MOST_ROWS,
     Picture,

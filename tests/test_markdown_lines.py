@@ -7,8 +7,8 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from tests.markdown_texts import DOCS, DOCUMENTS, pieces_of
-from twofold.term.content.markdown import MarkdownLines, parts_of
 from twofold.term.lines import Drawn, Row, all_rows, plain
+from twofold.term.markdown_lines import MarkdownLines, parts_of
 from twofold.text.safe import sanitize
 from twofold.view.markdown import Span
 from twofold.view.markdown.structure import FIRST_ROWS

@@ -6,14 +6,8 @@ from hypothesis import strategies as st
 
 from twofold.errors import LocalError
 from twofold.session import Session
-from twofold.term.input.order_lines import (
+from twofold.term.input.slash_commands import (
     MOST_LISTED,
-    config_lines,
-    help_lines,
-    mode_lines,
-    usage_lines,
-)
-from twofold.term.input.orders import (
     MOST_OFFERED,
     ORDERS,
     AmbiguousName,
@@ -26,10 +20,14 @@ from twofold.term.input.orders import (
     UnknownValue,
     agent_commands,
     check_command,
+    config_lines,
+    help_lines,
+    mode_lines,
     read_choice,
     read_mode,
     read_order,
     text_to_send,
+    usage_lines,
 )
 from twofold.term.lines import Line, all_rows, plain
 from twofold.wire import v2

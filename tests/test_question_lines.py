@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.term.content.question import FOLD, MOST_CHARACTERS, MOST_LINES, Page, in_short
 from twofold.term.lines import all_rows, cells, plain
+from twofold.term.question_lines import FOLD, MOST_CHARACTERS, MOST_LINES, Page, in_short
 from twofold.view.blocks import (
     CommandPart,
     DiffItem,

@@ -11,10 +11,10 @@ from tests.simulated import simulate, turns
 from twofold.client.permissions import Question
 from twofold.policy import subject_of
 from twofold.session import Session
-from twofold.term.content.question import MOST_LINES
 from twofold.term.input.guard import SILENCE
 from twofold.term.input.questions import Asked, Questions, choices
 from twofold.term.lines import plain
+from twofold.term.question_lines import MOST_LINES
 from twofold.view.blocks import QuestionBlock
 from twofold.view.question import question_block
 from twofold.wire import v2
@@ -481,7 +481,7 @@ def test_a_question_costs_the_same_however_many_wait(monkeypatch: pytest.MonkeyP
         made.append(request.title)
         return question_block(request, **rest)
 
-    monkeypatch.setattr("twofold.term.content.question.question_block", counted)
+    monkeypatch.setattr("twofold.term.question_lines.question_block", counted)
 
     async def main() -> None:
         questions = Questions()

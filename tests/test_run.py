@@ -765,9 +765,9 @@ class Client:
     """Stands where the interactive client is, and keeps what it was asked for."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, status: int = 0) -> None:
-        module = ModuleType("twofold.term.client.client")
+        module = ModuleType("twofold.term.client")
         monkeypatch.setattr(module, "interact", self._interact, raising=False)
-        monkeypatch.setitem(sys.modules, "twofold.term.client.client", module)
+        monkeypatch.setitem(sys.modules, "twofold.term.client", module)
         monkeypatch.setattr("twofold.cli.run.at_terminal", lambda: True)
         monkeypatch.delenv("NO_COLOR", raising=False)
         self._status = status

@@ -263,7 +263,7 @@ def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_traceback(
     assert (done.returncode, done.stdout, done.stderr) == (status.CANCELLED, b"", b"")
 
 
-@pytest.mark.parametrize("module", ["twofold.term.client.client", "prompt_toolkit.application"])
+@pytest.mark.parametrize("module", ["twofold.term.client", "prompt_toolkit.application"])
 def test_an_interrupt_while_the_client_is_loaded_ends_it_without_a_traceback(module: str) -> None:
     with Stage(at_import(module, "run", "--", "sleep", "60")) as stage:
         assert stage.wait_end() == status.CANCELLED

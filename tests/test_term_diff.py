@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from twofold.term.content.code import Highlighter
-from twofold.term.content.diff import LONGEST_FOLDED, STYLES, diff_lines
+from twofold.term.code import Highlighter
+from twofold.term.diff_lines import LONGEST_FOLDED, STYLES, diff_lines
 from twofold.term.lines import Parts, Row, all_rows, cells, plain
 from twofold.text import sanitize
 from twofold.view.blocks import DiffItem

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from tests.peers.validators import Schemas, SchemaValidator
 from twofold.session import Session
-from twofold.term.content.diff import STYLES
-from twofold.term.draw import STATUS_STYLES
+from twofold.term.block_lines import STATUS_STYLES
+from twofold.term.diff_lines import STYLES
 from twofold.term.transcript import render
 from twofold.view.diff import DiffLineKind
 from twofold.view.outline import GLYPHS

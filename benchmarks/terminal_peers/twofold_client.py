@@ -15,8 +15,8 @@ from benchmarks.terminal_peers.report import Clock, told
 from twofold.client.launch import Connecting, Wanted
 from twofold.client.turns import Part
 from twofold.policy import Policy
-from twofold.term.client import client
-from twofold.term.client.conversation import Conversation
+from twofold.term import client
+from twofold.term.client import Conversation
 from twofold.term.input.prompt import Prompt
 
 AGENT = [sys.executable, "-m", "benchmarks.terminal_peers.agent"]

@@ -12,8 +12,8 @@ import click
 
 from twofold import __version__
 from twofold.cli import raise_interrupts
-from twofold.cli.agent import agent
 from twofold.cli.bridge import bridge
+from twofold.cli.demo_agent import agent
 from twofold.cli.files import standard_output
 from twofold.cli.run import run
 from twofold.cli.sessions import sessions

@@ -17,8 +17,8 @@ from twofold.client.permissions import Question
 from twofold.client.session import ClientSession
 from twofold.client.turns import Reply
 from twofold.session import Message, Session, ToolCall, snapshot
-from twofold.term.content.question import Page, block_of
 from twofold.term.lines import all_rows, plain
+from twofold.term.question_lines import Page, block_of
 from twofold.text.safe import Pieces, harmless_json, one_line, sanitize
 from twofold.view.blocks import CommandPart, DescribedItem, TerminalItem, TextItem, described
 from twofold.view.outline import entry_block

@@ -15,10 +15,9 @@ from typing import IO, Any, Literal, cast
 import click
 
 from twofold.cli import raise_interrupts, status
-from twofold.cli.agent import DEMO
+from twofold.cli.demo_agent import DEMO
 from twofold.cli.files import opened
-from twofold.cli.line_limit import line_limit
-from twofold.cli.offers import offered, variable_names
+from twofold.cli.options import line_limit, offered, variable_names
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.cli.scripted import Scripted, one_turn
 from twofold.client.launch import Connecting, Wanted
@@ -257,7 +256,7 @@ def _said(data: bytes, option: str, where: str) -> str:
 
 
 def _interactive(wanted: Wanted, screen: Screen) -> int:
-    from twofold.term.client.client import interact
+    from twofold.term.client import interact
 
     connecting = Connecting(
         wanted.command,

@@ -13,9 +13,8 @@ from typing import IO
 from msgspec import Struct
 
 from twofold.cli import status
-from twofold.cli.login import sits_there, with_login
-from twofold.cli.meanwhile import Problems, slow
 from twofold.cli.printing import PRINTERS, Form, Screen
+from twofold.cli.unattended import Problems, sits_there, slow, with_login
 from twofold.client.client import Client, Offered
 from twofold.client.known_sessions import NotTakenUp, known_sessions, take_up
 from twofold.client.launch import Connecting, Seconds, on_signals

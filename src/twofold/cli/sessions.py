@@ -13,10 +13,9 @@ from msgspec import Struct
 from rich.cells import cell_len
 
 from twofold.cli import raise_interrupts, status
-from twofold.cli.agent import DEMO
-from twofold.cli.login import sits_there, with_login
-from twofold.cli.meanwhile import Problems, slow
+from twofold.cli.demo_agent import DEMO
 from twofold.cli.printing import Screen
+from twofold.cli.unattended import Problems, sits_there, slow, with_login
 from twofold.client.known_sessions import MOST, Known, known_sessions, title, when
 from twofold.client.launch import Connecting, on_signals
 from twofold.errors import TwofoldError

@@ -11,7 +11,7 @@ from rich.segment import Segment, Segments
 from rich.style import Style
 
 from twofold.session import Session
-from twofold.term.draw import Look, block_lines
+from twofold.term.block_lines import Look, block_lines
 from twofold.term.lines import AnyStyle, Row, all_rows, plain
 from twofold.view.blocks import Block
 from twofold.view.outline import outline

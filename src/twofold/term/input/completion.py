@@ -17,7 +17,7 @@ from prompt_toolkit.document import Document
 
 from twofold.session import Session
 from twofold.term.input import mentions
-from twofold.term.input.orders import (
+from twofold.term.input.slash_commands import (
     ORDERS,
     agent_commands,
     choices,

@@ -6,9 +6,9 @@ from typing import Final
 
 from prompt_toolkit.input import Input
 
+from twofold.term.display import Display
 from twofold.term.input.keys import ESCAPE, Typed
 from twofold.term.lines import Row, cut, line
-from twofold.term.live.display import Display
 
 _HINT: Final = "Up and Down choose, Enter takes it, Esc leaves"
 _ROWS: Final = 12

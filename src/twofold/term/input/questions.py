@@ -20,12 +20,12 @@ from twofold.session.changes import (
     EntryChanged,
     TerminalChanged,
 )
-from twofold.term.content.question import Page, block_of, in_short
-from twofold.term.draw import INDENT, counted
+from twofold.term.block_lines import INDENT, counted
 from twofold.term.input.guard import SILENCE, Guard
 from twofold.term.input.keys import ESCAPE
-from twofold.term.input.orders import said
+from twofold.term.input.slash_commands import said
 from twofold.term.lines import Line, Parts, Row, all_rows, cells, line
+from twofold.term.question_lines import Page, block_of, in_short
 from twofold.view.blocks import QuestionBlock
 from twofold.wire import v2
 from twofold.wire.shared import PermissionOption

@@ -15,13 +15,13 @@ from twofold.peer.problems import Problem
 from twofold.policy import Decided
 from twofold.session import ToolCall
 from twofold.session.changes import Change
-from twofold.term.content.images import MOST_ROWS, Pictures
+from twofold.term.board import Board
+from twofold.term.display import Display
+from twofold.term.images import MOST_ROWS, Pictures
 from twofold.term.input.keys import typed_rows
 from twofold.term.input.prompt import Prompt
 from twofold.term.input.questions import Questions
 from twofold.term.lines import Drawn, Line, Row, all_rows, cut, line
-from twofold.term.live.board import Board
-from twofold.term.live.display import Display
 from twofold.text import one_line, sanitize
 from twofold.view.live import Key
 from twofold.view.outline import footer

@@ -14,7 +14,7 @@ from typing import Literal
 from twofold.agent.agent import Agent
 from twofold.agent.session import AgentSession
 from twofold.agent.turn import Turn
-from twofold.demo.faults.timing import tell_early
+from twofold.demo.faults import tell_early
 from twofold.demo.scenarios import SCENARIOS
 from twofold.demo.scene import Demo, Scenario, Scene
 from twofold.demo.showcase import OPTIONS

@@ -7,8 +7,8 @@ reaches the user's terminal but text and colours.
 from typing import Final
 
 from twofold.session import Session, Terminal
-from twofold.term.content.emulator import AT_ONCE, Emulator
-from twofold.term.draw import counted
+from twofold.term.block_lines import counted
+from twofold.term.emulator import AT_ONCE, Emulator
 from twofold.term.lines import Line, line
 from twofold.view.blocks import TerminalItem
 

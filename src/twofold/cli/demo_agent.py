@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from twofold.cli.files import standard_output
-from twofold.cli.line_limit import line_limit
+from twofold.cli.options import line_limit
 from twofold.errors import LocalError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from twofold.term.content.code import Highlighter
+from twofold.term.code import Highlighter
 from twofold.term.lines import AnyStyle, Drawn, Line, Parts
 from twofold.view.blocks import DiffItem
 from twofold.view.diff import DiffLine, DiffLineKind, Range, changed_words, pairs

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias, assert_never
 
 from twofold.client.permissions import Question
 from twofold.session import Permission
-from twofold.term.content.diff import diff_lines
-from twofold.term.draw import INDENT, counted, path_style
+from twofold.term.block_lines import INDENT, counted, path_style
+from twofold.term.diff_lines import diff_lines
 from twofold.term.lines import NARROWEST, AnyStyle, Drawn, Line, Parts, Row, cells, cut, line
 from twofold.view.blocks import (
     CommandPart,

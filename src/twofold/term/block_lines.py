@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 from rich.style import Style
 
-from twofold.term.content.diff import LONGEST_FOLDED, diff_lines
-from twofold.term.content.markdown import MarkdownLines
+from twofold.term.diff_lines import LONGEST_FOLDED, diff_lines
 from twofold.term.lines import AnyStyle, Drawn, Line, Parts, line
+from twofold.term.markdown_lines import MarkdownLines
 from twofold.view.blocks import (
     Block,
     CompactionBlock,

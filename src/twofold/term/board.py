@@ -13,19 +13,22 @@ from typing import Final, NamedTuple
 
 from twofold.session import Message, Session
 from twofold.session.changes import Change
-from twofold.term.content.code import allowance
-from twofold.term.content.outputs import Outputs
-from twofold.term.draw import Look, block_lines, counted, plan_lines
-from twofold.term.lines import Drawn, Row, all_rows, cut, line
-from twofold.term.live.cards import MOST_ITEMS, BlockCard, Card, RemarkCard
-from twofold.term.live.message_cards import (
+from twofold.term.block_lines import Look, block_lines, counted, plan_lines
+from twofold.term.cards import (
+    MOST_ITEMS,
     THOUGHT_ROWS,
+    BlockCard,
+    Card,
     Heard,
     MessageCard,
+    RemarkCard,
     ThoughtCard,
     UserCard,
     folded,
 )
+from twofold.term.code import allowance
+from twofold.term.lines import Drawn, Row, all_rows, cut, line
+from twofold.term.outputs import Outputs
 from twofold.view.blocks import PlanBlock, ToolCallBlock
 from twofold.view.live import FOOTER, Follower, Key
 from twofold.wire.content import ImageContent

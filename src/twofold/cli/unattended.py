@@ -1,11 +1,20 @@
-"""What is told of an agent while a command for scripts waits for it."""
+"""`--login`: logging in for commands that ask nobody anything."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 from twofold.cli.printing import Screen
+from twofold.client.client import Client
 from twofold.client.launch import OnSlow
+from twofold.client.login import LoginNeeded, NoTerminal, log_in, wants_login, way_of
 from twofold.peer.problems import Problem
+from twofold.rpc.errors import RequestFailed
 from twofold.transport.commands import IS_IT, shown
+
+# What is told of an agent while a command for scripts waits for it.
+
 
 SLOW = 5.0
 """After how many seconds a start is said to be slow."""
@@ -50,3 +59,38 @@ class Problems:
         held, self._held = self._held or {}, None
         for text in held:
             self._screen.tell(text)
+
+
+T = TypeVar("T")
+
+
+async def with_login(
+    client: Client,
+    do: Callable[[], Awaitable[T]],
+    login: str | None,
+    command: Sequence[str],
+    cwd: Path | None = None,
+) -> T:
+    """What `do` gives; if the agent wants a login first, once more after the one of this id.
+
+    `command` is what started the agent, and `cwd` where, if not here.
+
+    Raises `LoginNeeded` if there is no id, and all that `twofold.client.login` does.
+    """
+    try:
+        return await do()
+    except RequestFailed as error:
+        if not wants_login(error):
+            raise
+        if login is None:
+            raise LoginNeeded(error, client) from None
+    way = way_of(client, login)
+    if way.terminal is not None and not sits_there():
+        raise NoTerminal(way)
+    await log_in(client, way, command, cwd)
+    return await do()
+
+
+def sits_there() -> bool:
+    """Whether someone can log in here: standard input is a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
