@@ -18,8 +18,8 @@ from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from tests.terminal_screen import Look, Row, plain
-from tests.terminal_stage import Stage
+from tests.support.terminal_screen import Look, Row, plain
+from tests.support.terminal_stage import Stage
 
 # ---- the scene -------------------------------------------------------------------------------
 

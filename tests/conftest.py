@@ -23,19 +23,36 @@ from tests.peers.validators import (
     Version,
     load_schemas,
 )
-from tests.schema_values import SchemaValues
+from tests.support.schema_values import SchemaValues
 
+HERE = Path(__file__).parent
 IN_CI = bool(os.environ.get("CI"))
 SHARED = install.ROOT.parent / "shared"
 PEER_FIXTURES = {"node_sdk", "python_sdk"}
 # tests that start programs of ours and wait for them
 PROCESSES = {
-    *("test_agent_process", "test_bridge_process", "test_complaints", "test_demo", "test_docs"),
-    *("test_process", "test_run", "test_run_ends", "test_stdio", "test_terminals"),
-    *("test_connecting", "test_login", "test_sessions_command", "test_terminal_stage"),
-    *("test_picture", "test_client_scenarios", "test_client_showcase", "test_client_talk"),
-    *("test_client_start", "test_client_looks", "test_make_demo"),
-    "test_twofold_client",
+    "agent/test_process",
+    "bridge/test_process",
+    "cli/test_make_demo",
+    "cli/test_picture",
+    "cli/test_run",
+    "cli/test_run_ends",
+    "cli/test_sessions",
+    "client/test_launch",
+    "client/test_login",
+    "client/test_terminals",
+    "demo/test_scenarios",
+    "peers/test_twofold_client",
+    "support/test_terminal_stage",
+    "term/test_client_looks",
+    "term/test_client_scenarios",
+    "term/test_client_showcase",
+    "term/test_client_start",
+    "term/test_client_talk",
+    "test_complaints",
+    "test_docs",
+    "transport/test_process",
+    "transport/test_stdio",
 }
 
 # fewer examples than usual: there are many laws, and the fuzz goes on where they end
@@ -52,7 +69,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if PEER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("peers")
-        elif item.path.stem in PROCESSES:
+        elif item.path.relative_to(HERE).with_suffix("").as_posix() in PROCESSES:
             item.add_marker("processes")
 
 

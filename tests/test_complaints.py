@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import twofold
-from tests.raw_process import gone, raw_agent, run
-from tests.scripted import HandTransport, Json, Version, line, meeting, new_session
-from tests.simulated import now, simulate, turns
+from tests.support.raw_process import gone, raw_agent, run
+from tests.support.scripted import HandTransport, Json, Version, line, meeting, new_session
+from tests.support.simulated import now, simulate, turns
 from twofold.peer.inbox import LIMIT
 from twofold.session.state import Message, ToolCall
 from twofold.transport.base import HIGH_WATER

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec import Struct
 
-from tests.strategies import Json, canonical, dumps
+from tests.support.strategies import Json, canonical, dumps
 from twofold.session import Draft, Session, Sessions, snapshot
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Extras, Fault, Malformed, Unknown

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import twofold
-from tests.bridge_stage import Heard, Stage
-from tests.idle_clock import simulated, until
-from tests.raw_agent import IDLE, Problems, talk
-from tests.raw_client import Ids, an_agent, run, settled, talking
-from tests.test_client_permissions import at_table, later
-from tests.test_session_laws import opcodes
-from tests.test_terminals import desk
-from tests.test_terminals import run as in_time
+from tests.client.test_permissions import at_table, later
+from tests.client.test_terminals import desk
+from tests.client.test_terminals import run as in_time
+from tests.session.test_laws import opcodes
+from tests.support.bridge_stage import Heard, Stage
+from tests.support.idle_clock import simulated, until
+from tests.support.raw_agent import IDLE, Problems, talk
+from tests.support.raw_client import Ids, an_agent, run, settled, talking
 from twofold.agent import connection
 from twofold.agent.store import MemoryStore
 from twofold.bridge import translation

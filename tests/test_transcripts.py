@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.peers.validators import Schemas, SchemaValidator, Version
-from tests.schema_values import method_types
+from tests.support.schema_values import method_types
 from twofold.convert.conversation import Conversation
 from twofold.convert.losses import Losses, NotConvertible
 from twofold.journal.recording import Line, Recording, read_line

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.conformance.talk import Json, Talk, is_response
 from tests.peers.validators import Schema, Schemas, SchemaValidator, Version
-from tests.schema_shapes import methods_of
+from tests.support.schema_shapes import methods_of
 
 ENVELOPE = {"jsonrpc", "id", "method", "params", "result", "error"}
 

@@ -21,7 +21,7 @@ from tests.peers.facts import ALL_STEPS, Line, with_one_tick
 from tests.peers.install import ROOT
 from tests.peers.programs import PEERS, TWOFOLD, commands
 from tests.peers.validators import Schemas, SchemaValidator, Version
-from tests.schema_shapes import Method, methods_of
+from tests.support.schema_shapes import Method, methods_of
 
 PAGE = ROOT / "docs" / "bridge-matrix.md"
 AT_ONCE = (os.cpu_count() or 1) + 1

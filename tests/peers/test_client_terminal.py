@@ -8,7 +8,7 @@ import pytest
 
 from tests.peers.test_py_peers import program
 from tests.peers.test_ts_peers import agent_command
-from tests.terminal_stage import AnyStage, Stage
+from tests.support.terminal_stage import AnyStage, Stage
 
 TWOFOLD = [sys.executable, "-P", "-m", "twofold", "run", "--"]
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import twofold
-from tests.demo_meeting import choose, play
 from tests.peers import test_py_peers, test_ts_peers
 from tests.peers.facts import ALL_STEPS, Json, Line, expected, with_one_tick
 from tests.peers.test_py_peers import LACKS
 from tests.peers.validators import Schemas, SchemaValidator, Version
-from tests.schema_shapes import methods_of
+from tests.support.demo_meeting import choose, play
+from tests.support.schema_shapes import methods_of
 
 Sdk = Callable[[str], Path]
 RunClient = Callable[..., dict[str, Line]]

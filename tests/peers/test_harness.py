@@ -15,7 +15,7 @@ from tests.peers.validators import (
     SdkValidator,
     Version,
 )
-from tests.schema_values import SchemaValues, method_types
+from tests.support.schema_values import SchemaValues, method_types
 
 SCHEMAS: list[tuple[Version, Flavour]] = [
     (1, "stable"),

@@ -27,9 +27,9 @@ from tests.peers.validators import (
     SdkValidator,
     Version,
 )
-from tests.schema_shapes import methods_of
-from tests.schema_values import SchemaValues
-from tests.strategies import canonical
+from tests.support.schema_shapes import methods_of
+from tests.support.schema_values import SchemaValues
+from tests.support.strategies import canonical
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Fault, Malformed, Wire
 

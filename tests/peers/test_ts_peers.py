@@ -18,7 +18,7 @@ import pytest
 
 from tests.peers.facts import ALL_STEPS, Json, Line, expected, with_one_tick
 from tests.peers.validators import Schemas, SchemaValidator, Version
-from tests.schema_shapes import methods_of
+from tests.support.schema_shapes import methods_of
 from twofold.convert.patches import git_patch
 
 HERE = Path(__file__).parent

@@ -22,7 +22,7 @@ from twofold.agent.session import (
     with_value,
     without_booleans,
 )
-from twofold.agent.store import SessionInfos, UnknownSession, age
+from twofold.agent.store import UnknownSession
 from twofold.agent.tools import NotCancellable
 from twofold.convert.capabilities import downgrade_agent, upgrade_client
 from twofold.convert.detect import dialect_of_request
@@ -35,6 +35,7 @@ from twofold.peer.problems import Problem, described, guarded
 from twofold.rpc.errors import INVALID_REQUEST, RESOURCE_NOT_FOUND, RequestError
 from twofold.rpc.messages import Notification, Request
 from twofold.session import Session
+from twofold.session.listing import SessionInfos, age
 from twofold.transport.base import Transport
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed

@@ -3,11 +3,10 @@
 A store is synchronous and quick, so that an agent may call it between two awaits; the cost of
 `append` does not grow with the session. It keeps updates as they were given and folds them by the
 rules of November; it makes none up: no title, no time, no `idle` after a crash. Permissions that
-wait for an answer are not kept. `runtime.directory` has the store that survives a restart.
+wait for an answer are not kept. `DirectoryStore` survives a restart.
 """
 
 import logging
-import math
 import os
 import re
 import shutil
@@ -15,14 +14,14 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from hashlib import sha256
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import BinaryIO, Protocol
 
 from twofold.errors import LocalError, PeerError
 from twofold.session import Draft, Session, snapshot
+from twofold.session.listing import SessionInfos, newest_first
 from twofold.wire import codec, v2
 from twofold.wire.base import UNSET, Malformed, Omittable, Wire
 
@@ -30,8 +29,6 @@ _logger = logging.getLogger("twofold")
 
 DRAFT = Draft.NOVEMBER
 """What our agents write."""
-
-SessionInfos: TypeAlias = list[v2.SessionInfo]
 
 
 class StoreFailed(LocalError):
@@ -89,25 +86,6 @@ class Store(Protocol):
 
     def delete(self, session_id: str) -> bool:
         """Forget the session, and say whether there was one."""
-
-
-def newest_first(infos: Iterable[v2.SessionInfo]) -> SessionInfos:
-    """The last updated first, those of the same time by their ids."""
-    return sorted(infos, key=age, reverse=True)
-
-
-def age(info: v2.SessionInfo) -> tuple[float, str]:
-    """What sessions are sorted by: another one for each."""
-    return _updated(info), info.session_id
-
-
-def _updated(info: v2.SessionInfo) -> float:
-    """When, for sorting: what does not say so, or not in ISO 8601, is the oldest."""
-    try:
-        time = datetime.fromisoformat(info.updated_at or "")
-    except ValueError:
-        return -math.inf
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 class MemoryStore:

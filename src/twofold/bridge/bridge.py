@@ -32,9 +32,10 @@ from twofold.wire.base import UNSET, Malformed
 
 # Both sides speak the same version: bytes pass through as they are.
 #
-# They are looked at only to know which requests are still open, so that a client whose agent dies is
-# told so instead of waiting for ever. Nothing is changed or left out, and nothing is held back but
-# the beginning of a line, if it is short: half an answer of an agent that dies is not an answer.
+# They are looked at only to know which requests are still open, so that a client whose agent dies
+# gets an error instead of waiting for ever. Nothing is changed or left out, and nothing is
+# held back but the beginning of a line, if it is short: half an answer of an agent
+# that dies is not an answer.
 
 
 _LOOKED_AT = 64 * 1024 * 1024

@@ -46,9 +46,9 @@ from twofold.wire.shared import CancelledPermissionOutcome, Error
 # The turns of a version 1 agent, as a client of version 2 sees them.
 #
 # Version 1 runs one turn at a time and answers a prompt when the turn is over. The client is told
-# that its prompt was taken in at the first sign of life of the agent (or after a moment), so that an
-# early error still reaches it as an error; the turn's end becomes `idle`. A cancel settles what was
-# asked, on both sides. What a session is doing is for the bridge to say, and nobody else.
+# that its prompt was taken in at the first sign of life of the agent (or after a moment), so that
+# an early error still reaches it as an error; the turn's end becomes `idle`. A cancel settles what
+# was asked, on both sides. What a session is doing is for the bridge to say, and nobody else.
 
 
 ACKNOWLEDGE = 0.2

@@ -14,7 +14,7 @@ from typing import IO, Any, Literal, cast
 
 import click
 
-from twofold.cli import raise_interrupts, status
+from twofold.cli import raise_interrupts
 from twofold.cli.demo_agent import DEMO
 from twofold.cli.files import opened
 from twofold.cli.options import line_limit, offered, variable_names
@@ -24,6 +24,7 @@ from twofold.client.launch import Connecting, Wanted
 from twofold.client.negotiate import Version
 from twofold.errors import TwofoldError
 from twofold.policy import Policy, Rule, parse_rule, read_policy
+from twofold.term import exit_status
 
 WHICHEVER = ""
 """`--resume` without an id; no session has this one."""
@@ -134,9 +135,9 @@ def run(prompt: str | None, record: Path | None, command: tuple[str, ...], **opt
                 code = _interactive(_wanted(words, rules, file, options), screen)
     except (TwofoldError, OSError) as error:
         screen.tell(str(error))
-        code = status.of_error(error)
+        code = exit_status.of_error(error)
     except KeyboardInterrupt:  # while standard input was read, or where signals are not handled
-        code = status.CANCELLED
+        code = exit_status.CANCELLED
     sys.exit(code)
 
 
@@ -273,5 +274,5 @@ def _interactive(wanted: Wanted, screen: Screen) -> int:
     fault = connecting.fault
     if fault is not None and wanted.record is not None:
         screen.tell(f"{wanted.record.name} could not be written to the end: {fault.strerror}.")
-        code = code or status.FAILED
+        code = code or exit_status.FAILED
     return code

@@ -12,7 +12,6 @@ from typing import IO
 
 from msgspec import Struct
 
-from twofold.cli import status
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.cli.unattended import Problems, sits_there, slow, with_login
 from twofold.client.client import Client, Offered
@@ -25,6 +24,7 @@ from twofold.errors import PeerError, TwofoldError
 from twofold.policy import Policy
 from twofold.rpc.errors import RequestFailed
 from twofold.rpc.frames import LIMIT
+from twofold.term import exit_status
 from twofold.term.input.mentions import missing, no_file
 from twofold.transport.tape import Tape
 
@@ -75,15 +75,15 @@ async def one_turn(wanted: Scripted, screen: Screen) -> int:
         if not limit.expired():
             raise
         screen.tell(turn.late())
-        code = status.TIMEOUT
+        code = exit_status.TIMEOUT
     except TwofoldError as error:
         screen.tell("\n".join([str(error), *turn.complaints]))
-        code = status.of_error(error)
+        code = exit_status.of_error(error)
     except asyncio.CancelledError:
         if not turn.signals:
             raise
-        code = status.CANCELLED
-    return status.CANCELLED if turn.interrupted else turn.written(code)
+        code = exit_status.CANCELLED
+    return exit_status.CANCELLED if turn.interrupted else turn.written(code)
 
 
 class _Turn:
@@ -135,7 +135,7 @@ class _Turn:
         if reply.stop_reason != "end_turn":
             self._screen.tell(f"The turn ended with {reply.stop_reason}.")
         decided = [each for each in session.decisions if each.by != "cancel"]
-        return status.of_reply(reply, denied=not all(each.allowed for each in decided))
+        return exit_status.of_reply(reply, denied=not all(each.allowed for each in decided))
 
     async def _talk(self, client: Client) -> tuple[ClientSession, Reply]:
         self._over = False
@@ -204,5 +204,5 @@ class _Turn:
         for name, fault in faults.items():
             if fault is not None:
                 self._screen.tell(f"{name} could not be written to the end: {fault.strerror}.")
-                code = code or status.FAILED
+                code = code or exit_status.FAILED
         return code

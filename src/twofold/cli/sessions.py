@@ -12,13 +12,14 @@ import click
 from msgspec import Struct
 from rich.cells import cell_len
 
-from twofold.cli import raise_interrupts, status
+from twofold.cli import raise_interrupts
 from twofold.cli.demo_agent import DEMO
 from twofold.cli.printing import Screen
 from twofold.cli.unattended import Problems, sits_there, slow, with_login
 from twofold.client.known_sessions import MOST, Known, known_sessions, title, when
 from twofold.client.launch import Connecting, on_signals
 from twofold.errors import TwofoldError
+from twofold.term import exit_status
 from twofold.text import one_line
 from twofold.wire import codec, v2
 
@@ -65,9 +66,9 @@ def sessions(
         code = asyncio.run(_list(list(command) or DEMO, listing, screen))
     except (TwofoldError, OSError) as error:
         screen.tell(str(error))
-        code = status.of_error(error)
+        code = exit_status.of_error(error)
     except KeyboardInterrupt:  # where signals are not handled
-        code = status.CANCELLED
+        code = exit_status.CANCELLED
     sys.exit(code)
 
 
@@ -96,7 +97,7 @@ async def _list(command: list[str], listing: Listing, screen: Screen) -> int:
     except asyncio.CancelledError:
         if not stopped:
             raise
-        return status.CANCELLED
+        return exit_status.CANCELLED
     _print(known, listing, screen)
     return _written(screen)
 
@@ -120,9 +121,9 @@ def _print(known: Known, listing: Listing, screen: Screen) -> None:
 def _written(screen: Screen) -> int:
     fault = screen.out.fault
     if fault is None:
-        return status.OK
+        return exit_status.OK
     screen.tell(f"Standard output could not be written to the end: {fault.strerror}.")
-    return status.FAILED
+    return exit_status.FAILED
 
 
 def table(sessions: list[v2.SessionInfo]) -> list[str]:

@@ -25,13 +25,10 @@ from twofold.wire.elicitation import ElicitationScope
 
 # Sessions that an agent speaks of before anyone here knows them.
 #
-# Agents send updates before `session/new` is answered: they are kept for whoever is about to get the
-# session. Only so many sessions and so many bytes are kept, the newest ones; what goes beyond, and
+# Agents send updates before `session/new` is answered: they are kept for the caller who is about to
+# get it. Only so many sessions and so many bytes are kept, the newest ones; what goes beyond, and
 # what still comes for sessions that are gone, is dropped.
 
-
-if TYPE_CHECKING:
-    from twofold.client.session import ClientSession
 
 UNCLAIMED = 64
 """How many sessions that nobody asked for are kept."""

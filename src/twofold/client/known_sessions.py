@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from twofold.agent.store import newest_first
 from twofold.client.client import Client
 from twofold.client.session import ClientSession
 from twofold.errors import PeerError
 from twofold.rpc.errors import AUTH_REQUIRED, RequestFailed
+from twofold.session.listing import newest_first
 from twofold.text import one_line
 from twofold.transport.commands import shown
 from twofold.wire import v2

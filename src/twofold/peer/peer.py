@@ -28,7 +28,7 @@ from twofold.wire.shared import CancelRequestNotification, Error
 # What goes out to a peer: lines, gathered and sent together.
 #
 # Sending never waits, so that order is the order of the calls. Whoever sends in a loop looks at
-# `crowded` and waits for `room`: a peer that stops reading makes it wait, instead of filling memory.
+# `crowded` and waits for `room`: a peer that stops reading makes it wait, not fill memory.
 
 
 FLUSH = 64 * 1024

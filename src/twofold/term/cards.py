@@ -221,9 +221,9 @@ class RemarkCard(Card):
 
 # The cards of messages: what the agent says and thinks, what the person said.
 #
-# A message grows while it is on its card: only what is new of it is read, and what is settled can go
-# to the scrollback line by line. A message that is replaced by one that begins with it goes on; by
-# another one, it is said again.
+# A message grows while it is on its card: only what is new of it is read, and what is settled can
+# go to the scrollback line by line. A message that is replaced by one that begins with it goes on;
+# by another one, it is said again.
 
 
 THOUGHT_ROWS: Final = 4

@@ -21,7 +21,6 @@ from prompt_toolkit.output.plain_text import PlainTextOutput
 from prompt_toolkit.utils import is_dumb_terminal
 from rich.console import Console
 
-from twofold.cli import status
 from twofold.client.client import Client
 from twofold.client.known_sessions import NotTakenUp, known_sessions, take_up, title, when
 from twofold.client.launch import Complaints, Connecting, Seconds, Wanted, on_signals
@@ -33,6 +32,7 @@ from twofold.errors import LocalError, TwofoldError
 from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestFailed
 from twofold.session import Session
+from twofold.term import exit_status
 from twofold.term.block_lines import plan_lines
 from twofold.term.cards import user_lines
 from twofold.term.display import Display, Tty
@@ -408,27 +408,27 @@ class _Client:
                 if session is not None:
                     await self._talk(client, session)
         except Leave:
-            return status.CANCELLED
+            return exit_status.CANCELLED
         except TwofoldError as error:
             above = [BLANK] if self._conversation is not None else []
             refused = isinstance(error, RequestFailed | NotTakenUp)
             below = self._connecting.complaints.lines if refused else []
             self._tell([*above, line(sanitize("\n".join([str(error), *below])), "red")])
-            return status.of_error(error)
+            return exit_status.of_error(error)
         except asyncio.CancelledError:
             if not self._interrupted:
                 raise
             self._display.show([], [])
-            return status.CANCELLED
+            return exit_status.CANCELLED
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
-            return status.CANCELLED  # the window was closed
+            return exit_status.CANCELLED  # the window was closed
         finally:
             if self._ending is not None:
                 self._ending.close()
                 self._display.show([], [])
-        return status.OK
+        return exit_status.OK
 
     def _ends(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """The conversation is over, and the agent is asked to end."""

@@ -1,1 +1,1 @@
-"""The only part that waits: transports, peers, clients and agents."""
+"""Bytes to and from somewhere: a child process, standard input and output, memory."""

@@ -1,0 +1,1 @@
+"""What happened, kept: recorded conversations and the sessions they add up to."""

@@ -1,0 +1,1 @@
+"""Order: a connection driven over a transport, and one inbox for each session."""

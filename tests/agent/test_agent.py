@@ -1,0 +1,775 @@
+"""What an agent answers: who it is, what it refuses, what can be set, who may use it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import twofold
+from tests.peers.validators import SchemaValidator
+from tests.support.raw_client import (
+    INITIALIZE,
+    Json,
+    Version,
+    an_agent,
+    run,
+    settled,
+    talking,
+)
+from twofold import RequestError, v2
+from twofold.errors import LocalError
+from twofold.rpc.errors import (
+    AUTH_REQUIRED,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+)
+
+BOTH = pytest.mark.parametrize("version", [1, 2])
+
+# ---- initialize ------------------------------------------------------------------------------
+
+ME = {"name": "c", "version": "1"}
+
+
+@pytest.mark.parametrize(
+    ("params", "versions", "answered"),
+    [
+        ({"protocolVersion": 1}, (1, 2), 1),
+        ({"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": ME}, (1, 2), 1),
+        ({"protocolVersion": 0}, (1, 2), 1),
+        ({"protocolVersion": 2, "info": ME, "capabilities": {}}, (1, 2), 2),
+        ({"protocolVersion": 2, "capabilities": {}}, (1, 2), 2),
+        ({"protocolVersion": 2}, (1, 2), 2),
+        ({"protocolVersion": 3, "info": ME, "novelty": [1]}, (1, 2), 2),
+        # one that shows both speaks what it asks for
+        ({"protocolVersion": 2, "capabilities": {}, "clientCapabilities": {}}, (1, 2), 2),
+        ({"protocolVersion": 2, "info": ME, "clientInfo": ME}, (1, 2), 2),
+        ({"protocolVersion": 1, "capabilities": {}, "clientCapabilities": {}}, (1, 2), 1),
+        # what it says of itself is version 1, whatever it asks for
+        ({"protocolVersion": 2, "clientInfo": ME}, (1, 2), 1),
+        ({"protocolVersion": 2, "clientCapabilities": {"terminal": True}}, (1, 2), 1),
+        ({"protocolVersion": 1, "info": ME, "capabilities": {}}, (1, 2), 1),
+        ({"protocolVersion": 2, "info": ME}, (1,), 1),
+        ({"protocolVersion": 1, "clientInfo": ME}, (2,), 2),
+    ],
+)
+def test_a_client_is_answered_in_the_version_it_speaks(
+    params: Json, versions: tuple[Version, ...], answered: Version
+) -> None:
+    async def main() -> None:
+        agent, problems = an_agent(versions=versions)
+        async with talking(agent, answered, initialized=False) as client:
+            result = await client.call("initialize", params)
+            assert result["protocolVersion"] == answered
+            assert ("info" if answered == 2 else "agentInfo") in result
+            assert ("capabilities" if answered == 2 else "agentCapabilities") in result
+            await client.new_session()
+        assert problems == []
+
+    run(main())
+
+
+@pytest.mark.parametrize("asked", ["1", None, True, 1.5, -1.5, [], {}, 1 << 70])
+def test_a_version_that_is_none_is_refused_and_nothing_is_agreed_on(asked: Any) -> None:
+    async def main() -> None:
+        agent, _ = an_agent()
+        async with talking(agent, 2, initialized=False) as client:
+            error = await client.refused("initialize", {"protocolVersion": asked, "info": ME})
+            assert error["code"] == INVALID_PARAMS
+            error = await client.refused("session/list")
+            assert error["code"] == INVALID_REQUEST
+            assert (await client.initialize())["protocolVersion"] == 2
+
+    run(main())
+
+
+def test_nothing_is_answered_before_initialize() -> None:
+    async def main() -> None:
+        agent, _ = an_agent()
+
+        @agent.method("_mine")
+        async def mine(params: Any) -> Any:
+            return params
+
+        async with talking(agent, 2, initialized=False) as client:
+            for method in ("session/new", "session/list", "_mine", "nonsense"):
+                error = await client.refused(method, {"cwd": "/"})
+                assert error["code"] == INVALID_REQUEST
+                assert error["data"]["reason"] == "initialize comes first"
+
+    run(main())
+
+
+def test_a_client_may_initialize_again_in_another_version_until_it_has_a_session() -> None:
+    async def main() -> None:
+        agent, _ = an_agent()
+        async with talking(agent, 2) as client:
+            assert (await client.call("initialize", INITIALIZE[1]))["protocolVersion"] == 1
+            assert (await client.call("initialize", INITIALIZE[2]))["protocolVersion"] == 2
+            await client.new_session()
+            error = await client.refused("initialize", INITIALIZE[1])
+            assert (error["code"], error["message"]) == (INVALID_REQUEST, "Already initialized")
+            await client.call("session/close", {"sessionId": "s"})
+            assert (await client.call("initialize", INITIALIZE[1]))["protocolVersion"] == 1
+
+    run(main())
+
+
+def test_a_client_may_send_everything_at_once_without_waiting() -> None:
+    async def main() -> None:
+        agent, _ = an_agent()
+        async with talking(agent, 2, initialized=False) as client:
+            with client.at_once():
+                client.ask("initialize", INITIALIZE[2])
+                client.ask("session/new", {"cwd": "/"})
+                client.ask("session/list")
+            await client.heard("result", 3)
+            assert client.story() == ["result", "result", "result"]
+            assert [session["sessionId"] for session in client.messages[2]["result"]["sessions"]]
+
+    run(main())
+
+
+METHODS = [
+    v2.AuthMethodAgent("token", "Token", "from the settings"),
+    v2.AuthMethodTerminal("tty", "In a terminal", args=["--login"]),
+]
+TERMINAL: dict[Version, Json] = {
+    1: {"protocolVersion": 1, "clientCapabilities": {"auth": {"terminal": True}}},
+    2: {**INITIALIZE[2], "capabilities": {"auth": {"terminal": {}}}},
+}
+
+
+@BOTH
+def test_an_agent_says_what_it_can_and_no_more(version: Version, valid: SchemaValidator) -> None:
+    async def main() -> None:
+        plain, _ = an_agent(prompts=(), title="Tested")
+        async with talking(plain, version, initialized=False) as client:
+            modest = await client.initialize()
+        able, _ = an_agent(prompts=["image"], mcp=["stdio", "http"], auth_methods=METHODS)
+        async with talking(able, version, initialized=False) as client:
+            proud = await client.initialize()
+            prouder = await client.call("initialize", TERMINAL[version])
+        for result in (modest, proud, prouder):
+            assert valid(version, "stable", "InitializeResponse", result) == []
+        assert SAID[version] == (modest, proud, prouder)
+
+    run(main())
+
+
+_TESTED = {"name": "tested", "version": "1"}
+_TOKEN = {"name": "Token", "description": "from the settings"}
+_SESSION_V1: Json = {
+    "list": {},
+    "delete": {},
+    "additionalDirectories": {},
+    "resume": {},
+    "close": {},
+}
+_PROUD_V1 = {
+    "protocolVersion": 1,
+    "agentInfo": _TESTED,
+    "agentCapabilities": {
+        "loadSession": True,
+        "promptCapabilities": {"image": True},
+        "mcpCapabilities": {"http": True},
+        "sessionCapabilities": _SESSION_V1,
+        "auth": {"logout": {}},
+    },
+    "authMethods": [{"id": "token", **_TOKEN}],
+}
+_PROUD_V2 = {
+    "protocolVersion": 2,
+    "info": _TESTED,
+    "capabilities": {
+        "session": {
+            "prompt": {"image": {}},
+            "mcp": {"stdio": {}, "http": {}},
+            "delete": {},
+            "additionalDirectories": {},
+        }
+    },
+    "authMethods": [{"type": "agent", "methodId": "token", **_TOKEN}],
+}
+SAID: dict[Version, tuple[Json, Json, Json]] = {
+    1: (
+        {
+            "protocolVersion": 1,
+            "agentInfo": {**_TESTED, "title": "Tested"},
+            "agentCapabilities": {
+                "loadSession": True,
+                "promptCapabilities": {},
+                "sessionCapabilities": _SESSION_V1,
+            },
+        },
+        _PROUD_V1,
+        {
+            **_PROUD_V1,
+            "authMethods": [
+                {"id": "token", **_TOKEN},
+                {"type": "terminal", "id": "tty", "name": "In a terminal", "args": ["--login"]},
+            ],
+        },
+    ),
+    2: (
+        {
+            "protocolVersion": 2,
+            "info": {**_TESTED, "title": "Tested"},
+            "capabilities": {"session": {"prompt": {}, "delete": {}, "additionalDirectories": {}}},
+        },
+        _PROUD_V2,
+        {
+            **_PROUD_V2,
+            "authMethods": [
+                {"type": "agent", "methodId": "token", **_TOKEN},
+                {
+                    "type": "terminal",
+                    "methodId": "tty",
+                    "name": "In a terminal",
+                    "args": ["--login"],
+                },
+            ],
+        },
+    ),
+}
+
+
+@BOTH
+def test_a_handler_knows_who_the_client_is(version: Version) -> None:
+    async def main() -> None:
+        agent, _ = an_agent()
+        seen: list[tuple[int, str]] = []
+
+        @agent.session
+        async def prepare(session: twofold.AgentSession) -> None:
+            assert session.client is not None
+            seen.append((session.version, session.client.info.name))
+
+        async with talking(agent, version, initialized=False) as client:
+            info = {"clientInfo" if version == 1 else "info": {"name": "it", "version": "1"}}
+            await client.call("initialize", {"protocolVersion": version, **info})
+            await client.new_session()
+        assert seen == [(version, "it")]
+
+    run(main())
+
+
+@pytest.mark.parametrize("versions", [(), (3,), (1, 2, 3)])
+def test_an_agent_speaks_versions_that_there_are(versions: Any) -> None:
+    with pytest.raises(LocalError, match="version 1, version 2 or both"):
+        twofold.Agent("x", versions=versions)
+
+
+# ---- requests and notifications --------------------------------------------------------------
+
+REFUSED: list[tuple[Version, str, Json, int]] = [
+    (1, "nonsense", {}, METHOD_NOT_FOUND),
+    (2, "nonsense", {}, METHOD_NOT_FOUND),
+    (1, "_nonsense", {}, METHOD_NOT_FOUND),
+    (2, "_nonsense", {}, METHOD_NOT_FOUND),
+    # what a client does, what only the other version has, what is no request
+    (1, "fs/read_text_file", {"sessionId": "s", "path": "/a"}, METHOD_NOT_FOUND),
+    (2, "session/request_permission", {}, METHOD_NOT_FOUND),
+    (1, "auth/login", {"methodId": "x"}, METHOD_NOT_FOUND),
+    (1, "tool_call/cancel", {"sessionId": "s", "toolCallId": "c"}, METHOD_NOT_FOUND),
+    (2, "session/load", {"sessionId": "s", "cwd": "/"}, METHOD_NOT_FOUND),
+    (2, "session/set_mode", {"sessionId": "s", "modeId": "m"}, METHOD_NOT_FOUND),
+    (1, "session/cancel", {"sessionId": "s"}, METHOD_NOT_FOUND),
+    (2, "session/cancel", {"sessionId": "s"}, METHOD_NOT_FOUND),
+    (1, "$/cancel_request", {"requestId": 1}, METHOD_NOT_FOUND),
+    (2, "logout", {}, METHOD_NOT_FOUND),
+    (1, "logout", {}, METHOD_NOT_FOUND),
+    (2, "auth/logout", {}, METHOD_NOT_FOUND),
+    (1, "session/new", {}, INVALID_PARAMS),
+    (1, "session/new", {"cwd": "/"}, INVALID_PARAMS),
+    (2, "session/new", {"cwd": 5}, INVALID_PARAMS),
+    (2, "session/new", {"cwd": "/", "mcpServers": [{"type": "stdio"}]}, INVALID_PARAMS),
+    (1, "session/prompt", {"sessionId": "s"}, INVALID_PARAMS),
+    (1, "session/prompt", {"sessionId": "s", "prompt": []}, INVALID_PARAMS),
+    (2, "session/prompt", {"sessionId": "s", "prompt": []}, INVALID_PARAMS),
+    (2, "session/prompt", {"sessionId": "s", "prompt": [{"type": "text"}]}, INVALID_PARAMS),
+    (1, "session/prompt", {"sessionId": "?", "prompt": [{"type": "text", "text": "x"}]}, -32002),
+    (2, "session/prompt", {"sessionId": "?", "prompt": [{"type": "text", "text": "x"}]}, -32002),
+    (1, "session/load", {"sessionId": "?", "cwd": "/", "mcpServers": []}, RESOURCE_NOT_FOUND),
+    (1, "session/resume", {"sessionId": "?", "cwd": "/"}, RESOURCE_NOT_FOUND),
+    (2, "session/resume", {"sessionId": "?", "cwd": "/"}, RESOURCE_NOT_FOUND),
+    (
+        2,
+        "session/resume",
+        {"sessionId": "s", "cwd": "/", "replayFrom": {"type": "yesterday"}},
+        INVALID_PARAMS,
+    ),
+    (1, "session/set_mode", {"sessionId": "s", "modeId": "m"}, INVALID_PARAMS),
+    (1, "session/set_mode", {"sessionId": "?", "modeId": "m"}, RESOURCE_NOT_FOUND),
+    (
+        2,
+        "session/set_config_option",
+        {"sessionId": "s", "configId": "x", "type": "id", "value": "y"},
+        INVALID_PARAMS,
+    ),
+    (2, "tool_call/cancel", {"sessionId": "s", "toolCallId": "c"}, INVALID_PARAMS),
+    (2, "terminal/cancel", {"sessionId": "s", "terminalId": "t"}, INVALID_PARAMS),
+    (2, "session/list", {"cursor": "not ours"}, INVALID_PARAMS),
+    (2, "session/list", {"cursor": "e30="}, INVALID_PARAMS),
+    (1, "authenticate", {"methodId": "?"}, INVALID_PARAMS),
+    (2, "auth/login", {"methodId": "?"}, INVALID_PARAMS),
+]
+
+
+@pytest.mark.parametrize(("version", "method", "params", "code"), REFUSED)
+def test_what_cannot_be_answered_is_refused_and_the_conversation_goes_on(
+    version: Version, method: str, params: Json, code: int
+) -> None:
+    async def main() -> None:
+        agent, problems = an_agent()
+        async with talking(agent, version) as client:
+            await client.new_session()
+            assert (await client.refused(method, params))["code"] == code
+            await client.call("session/list")
+        assert problems == []
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("block", "taken"),
+    [
+        ({"type": "text", "text": "x"}, True),
+        ({"type": "resource_link", "name": "x", "uri": "file:///x"}, True),
+        ({"type": "image", "data": "eA==", "mimeType": "image/png"}, False),
+        ({"type": "audio", "data": "eA==", "mimeType": "audio/wav"}, False),
+        ({"type": "resource", "resource": {"text": "x", "uri": "file:///x"}}, False),
+        ({"type": "hologram", "data": "x"}, False),
+    ],
+)
+@BOTH
+def test_a_prompt_holds_what_the_agent_said_it_takes(
+    version: Version, block: Json, taken: bool
+) -> None:
+    async def main() -> None:
+        agent, _ = an_agent(prompts=())
+
+        @agent.prompt
+        async def answer(turn: twofold.Turn) -> None:
+            assert len(turn.blocks) == 1
+
+        async with talking(agent, version) as client:
+            await client.new_session()
+            reply = await client.reply(
+                client.ask("session/prompt", {"sessionId": "s", "prompt": [block]})
+            )
+            assert ("result" in reply) == taken
+            if not taken:
+                assert reply["error"]["code"] == INVALID_PARAMS
+                assert block["type"] in reply["error"]["data"]["reason"]
+
+    run(main())
+
+
+@BOTH
+def test_extension_methods_and_notifications_reach_their_handlers(version: Version) -> None:
+    async def main() -> None:
+        agent, problems = an_agent()
+        told: list[Any] = []
+
+        @agent.method("_tested/echo")
+        async def echo(params: Any) -> Any:
+            return {"you said": params}
+
+        @agent.method("_tested/refuse")
+        async def refuse(params: Any) -> Any:
+            raise RequestError(-31999, "Not today", {"try": "tomorrow"})
+
+        @agent.method("_tested/fail")
+        async def fail(params: Any) -> Any:
+            raise ValueError("the password is hunter2")
+
+        @agent.notification("_tested/hear")
+        async def hear(params: Any) -> None:
+            told.append(params)
+
+        @agent.notification("_tested/stumble")
+        async def stumble(params: Any) -> None:
+            raise ValueError("over a stone")
+
+        async with talking(agent, version) as client:
+            said = {"deep": [1, None, {"ü": True}]}
+            assert await client.call("_tested/echo", said) == {"you said": said}
+            assert await client.refused("_tested/refuse") == {
+                "code": -31999,
+                "message": "Not today",
+                "data": {"try": "tomorrow"},
+            }
+            error = await client.refused("_tested/fail")
+            assert error == {"code": INTERNAL_ERROR, "message": "Internal error"}
+            client.tell("_tested/hear", {"n": 1})
+            client.say({"method": "_tested/hear"})
+            client.tell("_tested/stumble")
+            client.tell("_tested/unheard-of")
+            client.tell("$/progress")
+            client.tell("unheard-of")
+            await settled()
+        assert told == [{"n": 1}, {}]
+        assert [problem.kind for problem in problems] == ["handler", "noise", "handler"]
+        assert "hunter2" in problems[0].text
+        assert "unheard-of" in problems[1].text
+        assert "over a stone" in problems[2].text
+        assert b"hunter2" not in client.lines
+
+    run(main())
+
+
+def test_the_name_of_an_extension_starts_with_an_underscore() -> None:
+    agent, _ = an_agent()
+    for register in (agent.method, agent.notification):
+        with pytest.raises(LocalError, match="_mine"):
+            register("mine")
+
+
+def test_a_handler_of_a_notification_that_does_not_end_ends_with_the_client() -> None:
+    async def main() -> None:
+        agent, _ = an_agent()
+        ended = asyncio.Event()
+
+        @agent.notification("_wait")
+        async def wait(params: Any) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        async with talking(agent, 2) as client:
+            client.tell("_wait")
+            await settled()
+        assert ended.is_set()
+
+    run(main())
+
+
+# ---- authentication --------------------------------------------------------------------------
+
+
+@BOTH
+def test_a_session_may_need_a_login_first(version: Version) -> None:
+    async def main() -> None:
+        agent, problems = an_agent(auth_methods=METHODS)
+        logged_in: list[str] = []
+
+        @agent.session
+        @agent.resume
+        async def prepare(session: twofold.AgentSession) -> None:
+            if not logged_in:
+                raise RequestError(AUTH_REQUIRED, "Log in first")
+
+        @agent.authenticate
+        async def log_in(method_id: str) -> None:
+            logged_in.append(method_id)
+
+        @agent.logout
+        async def log_out() -> None:
+            logged_in.clear()
+
+        login = "authenticate" if version == 1 else "auth/login"
+        async with talking(agent, version) as client:
+            new = {"cwd": "/", "mcpServers": []}
+            error = await client.refused("session/new", new)
+            assert (error["code"], error["message"]) == (AUTH_REQUIRED, "Log in first")
+            assert (await client.call("session/list"))["sessions"] == [], "nothing is left of it"
+            assert (await client.refused(login, {"methodId": "tty"}))["code"] == INVALID_PARAMS
+            await client.call(login, {"methodId": "token"})
+            assert logged_in == ["token"]
+            session = await client.new_session()
+            await client.call("logout" if version == 1 else "auth/logout")
+            assert logged_in == []
+            await client.call("session/close", {"sessionId": session})
+            assert (await client.reply(client.load(session)))["error"]["code"] == AUTH_REQUIRED
+            assert (await client.reply(client.load(session)))["error"]["code"] == AUTH_REQUIRED
+            await client.call(login, {"methodId": "token"})
+            assert "result" in await client.reply(client.load(session))
+        assert problems == []
+
+    run(main())
+
+
+def test_a_login_that_does_not_work_out_is_refused() -> None:
+    async def main() -> None:
+        agent, _ = an_agent(auth_methods=METHODS)
+
+        @agent.authenticate
+        async def log_in(method_id: str) -> None:
+            raise RequestError(AUTH_REQUIRED, "Wrong token")
+
+        async with talking(agent, 2) as client:
+            error = await client.refused("auth/login", {"methodId": "token"})
+            assert error["message"] == "Wrong token"
+
+    run(main())
+
+
+# ---- what can be set -------------------------------------------------------------------------
+
+
+def select(config_id: str, value: str, *values: str, **rest: Any) -> v2.SessionConfigSelect:
+    return v2.SessionConfigSelect(
+        config_id=config_id,
+        name=config_id.title(),
+        current_value=value,
+        options=[v2.SessionConfigUngrouped(each, each.title()) for each in values],
+        **rest,
+    )
+
+
+MODE = select("how", "ask", "ask", "code", category="mode")
+MODEL = v2.SessionConfigSelect(
+    config_id="model",
+    name="Model",
+    category="model",
+    current_value="small",
+    options=[
+        v2.SessionConfigSelectGroup("all", "All", [v2.SessionConfigUngrouped("small", "Small")]),
+        v2.SessionConfigSelectGroup("new", "New", [v2.SessionConfigUngrouped("large", "Large")]),
+    ],
+)
+LOUD = v2.SessionConfigBoolean(config_id="loud", name="Loud", current_value=False)
+COMMANDS = [v2.Command("tidy", "Tidy up"), v2.Command("go", "Go", v2.TextCommandInput("where"))]
+
+
+def a_prepared_agent() -> twofold.Agent:
+    agent, _ = an_agent()
+
+    @agent.session
+    async def prepare(session: twofold.AgentSession) -> None:
+        await session.commands([v2.Command("too-early", "Is replaced")])
+        await session.config_options([MODE])
+        await session.config_options([MODE, MODEL, LOUD])
+        await session.title("Prepared")
+        await session.commands(COMMANDS)
+        await session.usage(1, 100)
+
+    return agent
+
+
+def test_a_new_session_of_version_2_is_told_of_before_anything_in_it() -> None:
+    async def main() -> None:
+        async with talking(a_prepared_agent(), 2) as client:
+            client.mark()
+            result = await client.call("session/new", {"cwd": "/"})
+            assert [option["configId"] for option in result["configOptions"]] == [
+                *("how", "model", "loud")
+            ]
+            assert [each["name"] for each in result["availableCommands"]] == ["tidy", "go"]
+            await client.heard("usage_update")
+            assert client.story() == [
+                "result",
+                "available_commands_update",
+                "session_info_update",
+                "usage_update",
+            ]
+
+    run(main())
+
+
+BOOLEANS = {
+    "protocolVersion": 1,
+    "clientCapabilities": {"session": {"configOptions": {"boolean": {}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("hello", "shown"), [(INITIALIZE[1], ["how", "model"]), (BOOLEANS, ["how", "model", "loud"])]
+)
+def test_a_new_session_of_version_1_has_modes_and_hears_of_commands_afterwards(
+    hello: Json, shown: list[str]
+) -> None:
+    async def main() -> None:
+        async with talking(a_prepared_agent(), 1, initialized=False) as client:
+            await client.call("initialize", hello)
+            client.mark()
+            result = await client.call("session/new", {"cwd": "/", "mcpServers": []})
+            assert result["modes"] == {
+                "currentModeId": "ask",
+                "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}],
+            }
+            assert [option["id"] for option in result["configOptions"]] == shown
+            assert "availableCommands" not in result
+            await client.heard("usage_update")
+            assert client.story() == [
+                "result",
+                "available_commands_update",
+                "session_info_update",
+                "usage_update",
+            ]
+            (told,) = [each for each in client.updates() if "availableCommands" in each]
+            assert told["availableCommands"] == [
+                {"name": "tidy", "description": "Tidy up"},
+                {"name": "go", "description": "Go", "input": {"hint": "where"}},
+            ]
+
+    run(main())
+
+
+def test_a_client_of_version_1_sets_a_mode_whatever_its_option_is_called() -> None:
+    async def main() -> None:
+        agent = a_prepared_agent()
+        heard: list[tuple[str, str | bool, str | bool | None]] = []
+
+        @agent.config_option
+        async def set_option(
+            session: twofold.AgentSession, config_id: str, value: str | bool
+        ) -> None:
+            heard.append((config_id, value, session.option(config_id)))
+
+        async with talking(agent, 1) as client:
+            await client.new_session()
+            assert await client.call("session/set_mode", {"sessionId": "s", "modeId": "code"}) == {}
+            assert client.story() == ["config_option_update", "current_mode_update", "result"]
+            assert client.updates()[-1]["currentModeId"] == "code"
+            error = await client.refused("session/set_mode", {"sessionId": "s", "modeId": "?"})
+            assert error["data"]["reason"] == "'how' is one of ask, code"
+        assert heard == [("how", "code", "code")]
+
+    run(main())
+
+
+SETTINGS: list[tuple[Json, Any]] = [
+    ({"configId": "model", "type": "id", "value": "large"}, "large"),
+    ({"configId": "loud", "type": "boolean", "value": True}, True),
+    ({"configId": "how", "type": "id", "value": "code"}, "code"),
+    ({"configId": "model", "type": "id", "value": "?"}, None),
+    ({"configId": "loud", "type": "id", "value": "yes"}, None),
+    ({"configId": "how", "type": "boolean", "value": True}, None),
+    ({"configId": "?", "type": "id", "value": "x"}, None),
+]
+
+
+@pytest.mark.parametrize(("params", "value"), SETTINGS)
+@BOTH
+def test_setting_an_option_is_answered_with_all_of_them(
+    version: Version, params: Json, value: Any
+) -> None:
+    async def main() -> None:
+        async with talking(a_prepared_agent(), version, initialized=False) as client:
+            await client.call("initialize", BOOLEANS if version == 1 else INITIALIZE[2])
+            await client.new_session()
+            key, asked = "configId", {"sessionId": "s", **params}
+            if version == 1:
+                key = "id"
+                asked.pop("type")
+            reply = await client.reply(client.ask("session/set_config_option", asked))
+            assert client.story() == ["result" if value is not None else "error -32602"]
+            if value is not None:
+                told = {each[key]: each for each in reply["result"]["configOptions"]}
+                assert list(told) == ["how", "model", "loud"]
+                assert told[params["configId"]]["currentValue"] == value
+
+    run(main())
+
+
+@BOTH
+def test_the_handler_of_an_option_has_the_last_word(version: Version) -> None:
+    async def main() -> None:
+        agent = a_prepared_agent()
+
+        @agent.config_option
+        async def set_option(
+            session: twofold.AgentSession, config_id: str, value: str | bool
+        ) -> None:
+            if value == "large":
+                raise RequestError(AUTH_REQUIRED, "Too expensive")
+            await session.set_option("model", "large")
+
+        async with talking(agent, version) as client:
+            await client.new_session()
+            key, kind = ("id", {}) if version == 1 else ("configId", {"type": "id"})
+            asked = {"sessionId": "s", "configId": "model", "value": "large", **kind}
+            error = await client.refused("session/set_config_option", asked)
+            assert error["message"] == "Too expensive"
+            state = agent.open_sessions["s"]
+            assert state.option("model") == "small", "nothing was set"
+            asked = {"sessionId": "s", "configId": "how", "value": "code", **kind}
+            result = await client.call("session/set_config_option", asked)
+            values = {each[key]: each["currentValue"] for each in result["configOptions"]}
+            assert (values["how"], values["model"]) == ("code", "large")
+            assert (state.option("how"), state.option("model")) == ("code", "large")
+
+    run(main())
+
+
+def test_an_agent_that_sets_what_there_is_not_is_told_so() -> None:
+    async def main() -> None:
+        agent = a_prepared_agent()
+
+        @agent.prompt
+        async def answer(turn: twofold.Turn) -> None:
+            assert turn.session.option("?") is None
+            for config_id, value in (("?", "x"), ("model", "?"), ("loud", "yes")):
+                with pytest.raises(LocalError):
+                    await turn.session.set_option(config_id, value)
+
+        async with talking(agent, 2) as client:
+            await client.new_session()
+            client.prompt()
+            await client.heard("idle end_turn")
+
+    run(main())
+
+
+def test_an_id_that_is_taken_is_refused_and_its_session_stays() -> None:
+    async def main() -> None:
+        agent, problems = an_agent(new_session_id=lambda: "s")
+
+        @agent.prompt
+        async def answer(turn: twofold.Turn) -> None:
+            await turn.say("still here")
+
+        async with talking(agent, 2) as client:
+            await client.new_session()
+            assert (await client.refused("session/new", {"cwd": "/"}))["code"] == INTERNAL_ERROR
+            client.prompt()
+            await client.heard("idle end_turn")
+            assert "agent_message_chunk" in client.story()
+        assert "'s' already" in problems[0].text
+
+    run(main())
+
+
+def test_a_handler_that_fails_leaves_no_session_behind() -> None:
+    async def main() -> None:
+        agent, problems = an_agent()
+
+        @agent.session
+        async def prepare(session: twofold.AgentSession) -> None:
+            await session.title("Half done")
+            raise ValueError("the password is hunter2")
+
+        async with talking(agent, 2) as client:
+            client.mark()
+            error = await client.refused("session/new", {"cwd": "/"})
+            assert error == {"code": INTERNAL_ERROR, "message": "Internal error"}
+            assert (await client.call("session/list"))["sessions"] == []
+            await settled()
+            assert client.story() == [f"error {INTERNAL_ERROR}", "result"]
+        assert [problem.kind for problem in problems] == ["handler"]
+        assert agent.open_sessions == {}
+
+    run(main())
+
+
+def test_nobody_can_be_asked_before_the_client_knows_of_the_session() -> None:
+    async def main() -> None:
+        agent, _ = an_agent()
+
+        @agent.session
+        async def prepare(session: twofold.AgentSession) -> None:
+            options = [v2.PermissionOption("y", "Yes", "allow_once")]
+            request = v2.RequestPermissionRequest(session.session_id, "May I?", options)
+            with pytest.raises(LocalError, match="knows of the session"):
+                await session.request_permission(request)
+
+        async with talking(agent, 2) as client:
+            await client.new_session()
+
+    run(main())
