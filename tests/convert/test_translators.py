@@ -1207,3 +1207,83 @@ def test_what_version_1_has_no_words_for_is_dropped_with_a_loss(update: Json) ->
     down = Down()
     assert down(update) == []
     assert len(down.lost) == 1
+
+
+# ---- what a caller may ask, decide and name ----------------------------------------------------
+
+
+def test_the_caller_may_make_up_the_ids_of_messages() -> None:
+    made: list[type] = []
+
+    def new_id(kind: type[v1.ContentChunk]) -> str:
+        made.append(kind)
+        return f"mine:{len(made)}"
+
+    up = Up(new_id=new_id)
+    updates = up(said(), said("b", "agent_thought_chunk"), said("c", messageId="own"))
+    assert message_ids(updates) == ["mine:1", "mine:2", "own"]
+    assert message_ids(up.prompt("Hi")) == ["mine:3"]
+    assert made == [v1.AgentMessageChunk, v1.AgentThoughtChunk, v1.UserMessageChunk]
+
+
+def test_a_replay_makes_up_ids_as_before_unless_it_is_given_another_way() -> None:
+    up = Up(new_id=lambda kind: "first")
+    up.setup(modes={"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]})
+    chunk = read(said(), v1.SessionUpdate)
+    for again, name in [
+        (up.translator.replayed(), "first"),
+        (up.translator.replayed(lambda kind: "second"), "second"),
+    ]:
+        assert message_ids([codec.to_json(each) for each in again.update(chunk)]) == [name]
+        assert again.is_made_mode("mode")
+        assert again.config_options == up.translator.config_options != []
+
+
+def test_the_caller_may_name_the_message_of_a_prompt() -> None:
+    up = Up(new_id=lambda kind: pytest.fail("an id was made up"))
+    blocks = [codec.read(text("Hi"), v1.ContentBlock)]
+    message, running = up.translator.prompt(blocks, "u7")
+    assert codec.to_json(message)["messageId"] == up.translator.prompt_id == "u7"
+    assert isinstance(running, v2.StateUpdate)
+    assert up(said("Hi", "user_message_chunk")) == []  # its echo
+
+
+def test_a_chunk_by_itself_is_what_an_update_makes_of_it() -> None:
+    chunk = read(said(messageId="m"), v2.SessionUpdate)
+    assert [Downgrader().chunk(chunk)] == Downgrader().update(chunk)
+
+
+def test_a_message_has_been_sent_from_its_first_content_on() -> None:
+    down = Down()
+    key = (v1.AgentMessageChunk, "m")
+    assert not down.translator.has_sent(*key)
+    down(said(messageId="m"))
+    assert down.translator.has_sent(*key)
+    assert not down.translator.has_sent(v1.AgentThoughtChunk, "m")
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_tool_call_is_known_from_the_update_or_the_request_that_shows_it(asked: bool) -> None:
+    down = Down()
+    assert not down.translator.knows_call("t")
+    assert down.translator.title_of("t") == ""
+    if asked:
+        call = {"toolCallId": "t", "title": "Read"}
+        down.permission(subject={"type": "tool_call", "toolCall": call})
+    else:
+        down(call_update(title="Read"))
+    assert down.translator.knows_call("t")
+    assert down.translator.title_of("t") == "Read"
+
+
+def test_a_terminal_can_be_kept_until_a_tool_call_shows_it() -> None:
+    down = Down()
+    printed = {"sessionUpdate": "terminal_output_chunk", "terminalId": "x", "data": "aGk="}
+    down.translator.keep_terminal(read(printed, v2.SessionUpdate))
+    assert not down.translator.shows_terminal("x")
+    assert down.lost == []
+    (call,) = down(call_update(title="Run", content=[{"type": "terminal", "terminalId": "x"}]))
+    assert call["content"] == [shown("hi")]
+    assert down.translator.shows_terminal("x")
+    down(call_update(content=[]))
+    assert not down.translator.shows_terminal("x")

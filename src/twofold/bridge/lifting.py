@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from twofold.convert.losses import Losses
-from twofold.convert.upgrader import Upgrader
+from twofold.convert.upgrader import NewId, Upgrader
 from twofold.wire import v1, v2
 from twofold.wire.content import ContentBlock, TextContent
 
@@ -83,7 +83,7 @@ class Lifting(Upgrader):
         """For a session that goes on here without anything of what was said before."""
         return cls(losses, own_terminals=own_terminals, prefix=_own_prefix(), whole=False)
 
-    def replayed(self) -> "Lifting":
+    def replayed(self, new_id: NewId | None = None) -> "Lifting":
         """The upgrader for a replay of the session from its beginning."""
         whole = self._knows_all
         again = Lifting(self.losses, own_terminals=self.own_terminals, whole=whole)
@@ -134,7 +134,7 @@ class Lifting(Upgrader):
         finally:
             self.losses = losses
 
-    def prompt(self, blocks: list[ContentBlock]) -> list[v2.SessionUpdate]:
+    def prompt(self, blocks: list[ContentBlock], message_id: str = "") -> list[v2.SessionUpdate]:
         """The user asked: what comes from now on is not of a replay any more."""
         self._end_replay()
         shown = super().prompt(blocks)

@@ -242,7 +242,7 @@ class Downgrader:
     def update(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
         """The updates of version 1 that say what `update` says, as far as it can be said."""
         if isinstance(update, v2.ContentChunk):  # first, for there are thousands of them
-            return [self._chunk(update)]
+            return [self.chunk(update)]
         if isinstance(update, v2.ToolCallUpdate) and update.tool_call_id in self.gathered:
             return self._of_gathered(update)
         return self._update(update)
@@ -273,7 +273,7 @@ class Downgrader:
     def _update(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
         match update:
             case v2.ContentChunk():
-                return [self._chunk(update)]
+                return [self.chunk(update)]
             case v2.MessagePatch():
                 return self._message(update)
             case v2.ToolCallUpdate():
@@ -291,6 +291,31 @@ class Downgrader:
             case v2.PlanUpdate() | PlanRemoved():
                 return self._plan_changed(update)
         return downgrade_simple(update, self.losses)
+
+    # ---- for a caller that decides about an update before it is converted
+
+    def has_sent(self, shape: type[v1.ContentChunk], message_id: str) -> bool:
+        """Whether version 1 was sent anything of a message; `shape` is the type of its chunks."""
+        return (shape, message_id) in self._sent
+
+    def knows_call(self, call_id: str) -> bool:
+        """Whether version 1 was sent this tool call, by an update or a permission request."""
+        return call_id in self._calls
+
+    def title_of(self, call_id: str) -> str:
+        """The title of a tool call as version 1 has it; empty for a call without one."""
+        call = self._calls.get(call_id)
+        return call.title if call is not None else ""
+
+    def shows_terminal(self, terminal_id: str) -> bool:
+        """Whether a tool call that version 1 was sent refers to the terminal."""
+        return bool(self._referring.get(terminal_id))
+
+    def keep_terminal(self, update: v2.TerminalUpdate | v2.TerminalOutputChunk) -> None:
+        """Keep what a terminal printed for a tool call that will refer to it; sends nothing."""
+        terminal = self._terminals.get(update.terminal_id) or _Terminal(self._terminal_limit)
+        terminal.apply(update)
+        self._terminals[update.terminal_id] = terminal
 
     # ---- messages
 
@@ -311,7 +336,8 @@ class Downgrader:
             oldest.growing = False
             oldest.digest()
 
-    def _chunk(self, update: v2.ContentChunk) -> Any:
+    def chunk(self, update: v2.ContentChunk) -> Any:
+        """The version 1 chunk for one chunk: what `update` returns for it, without the list."""
         shape = CHUNKS_OF_V1[type(update)]
         sent = self._shown(shape, update.message_id)
         content = update.content
@@ -492,9 +518,7 @@ class Downgrader:
     def _terminal(
         self, update: v2.TerminalUpdate | v2.TerminalOutputChunk
     ) -> list[v1.SessionUpdate]:
-        terminal = self._terminals.get(update.terminal_id) or _Terminal(self._terminal_limit)
-        terminal.apply(update)
-        self._terminals[update.terminal_id] = terminal
+        self.keep_terminal(update)
         calls = self._referring.get(update.terminal_id)
         if not calls:
             # a tool call may still refer to it; until then nobody sees it

@@ -4,7 +4,8 @@
 what the user asked. Pure: updates in, updates out, losses reported.
 """
 
-from typing import Any, Final, TypeGuard
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from msgspec.structs import replace
 
@@ -34,20 +35,33 @@ _WHOLE: Final[dict[type, type[v2.UserMessage | v2.AgentMessage | v2.AgentThought
     v1.AgentThoughtChunk: v2.AgentThought,
 }
 
+NewId: TypeAlias = Callable[[type[v1.ContentChunk]], str]
+"""Returns an unused id for a message that has none; the argument is the type of its chunks."""
+
 
 class Upgrader:
     """A version 1 session on its way to version 2.
 
-    `own_terminals`: whoever reads also has the client's terminals (a recording, a bridge that
-    offers `terminal/*`), so that a terminal of version 1 may be one of version 2.
+    Args:
+        losses: Where everything is reported that version 2 cannot express.
+        own_terminals: The reader also has the client's terminals (a recording, a bridge that
+            offers `terminal/*`), so that a terminal of version 1 becomes one of version 2.
+        prefix: The first part of every message id that is made up.
+        new_id: Makes up message ids instead; `prefix` is not used then.
     """
 
     def __init__(
-        self, losses: Losses | None = None, *, own_terminals: bool = False, prefix: str = "v1"
+        self,
+        losses: Losses | None = None,
+        *,
+        own_terminals: bool = False,
+        prefix: str = "v1",
+        new_id: NewId | None = None,
     ) -> None:
         self.losses = Losses() if losses is None else losses
         self.own_terminals = own_terminals
         self._prefix = prefix
+        self._id_maker = new_id
         self._made = 0
         self.prompt_id = ""
         """The id that the user's last prompt was given."""
@@ -135,6 +149,8 @@ class Upgrader:
         return whole(self._open_id, [chunk.content], meta=chunk.meta, unknown=chunk.unknown)
 
     def _new_id(self, kind: type[v1.ContentChunk]) -> str:
+        if self._id_maker is not None:
+            return self._id_maker(kind)
         self._made += 1
         role = {v1.UserMessageChunk: "user", v1.AgentThoughtChunk: "thought"}.get(kind, "agent")
         return f"{self._prefix}:{role}:{self._made}"
@@ -252,17 +268,31 @@ class Upgrader:
 
     # ---- turns
 
-    def replayed(self) -> "Upgrader":
-        """A fresh start for a session that is told again from its beginning."""
-        again = Upgrader(self.losses, own_terminals=self.own_terminals, prefix=self._prefix)
+    def replayed(self, new_id: NewId | None = None) -> "Upgrader":
+        """The upgrader for a replay of the session: it knows the modes and options, nothing else.
+
+        Args:
+            new_id: Makes up the message ids of the replay; by default they are made up as here.
+        """
+        again = Upgrader(
+            self.losses,
+            own_terminals=self.own_terminals,
+            prefix=self._prefix,
+            new_id=new_id or self._id_maker,
+        )
         again._modes, again._options, again._made = self._modes, self._options, self._made
         return again
 
-    def prompt(self, blocks: list[ContentBlock]) -> list[v2.SessionUpdate]:
-        """The user asked: version 2 shows the message and that work has begun."""
+    def prompt(self, blocks: list[ContentBlock], message_id: str = "") -> list[v2.SessionUpdate]:
+        """A prompt was sent: version 2 shows its message and that work has begun.
+
+        Args:
+            blocks: The content of the prompt; the agent's echo of it is left out.
+            message_id: The id of the message; made up if empty, and then in `prompt_id`.
+        """
         self._open = None
         self._echo.expect(blocks)
-        self.prompt_id = self._new_id(v1.UserMessageChunk)
+        self.prompt_id = message_id or self._new_id(v1.UserMessageChunk)
         shown = upgrade_blocks(blocks, Losses(), "prompt")  # the request reports what is lost
         return [v2.UserMessage(self.prompt_id, shown), v2.StateUpdate("running")]
 
