@@ -473,6 +473,29 @@ def test_a_prompt_that_fails_is_answered_at_once_and_only_once() -> None:
     assert talk.update("state_update", state="idle", stopReason="end_turn") == []
 
 
+def test_a_cancelled_turn_ends_as_cancelled_in_version_1() -> None:
+    talk = from_v2()
+    for identity, end in [(1, {"error": {"code": 1, "message": "aborted"}}), (2, None)]:
+        talk.client(**prompt(identity=identity))
+        talk.client(method="session/cancel", params={"sessionId": "s"})
+        if end is not None:
+            (answer,) = talk.agent(id=identity, **end)
+        else:
+            talk.agent(id=identity, result={"messageId": "u"})
+            talk.update("state_update", state="running")
+            (answer,) = talk.update("state_update", state="idle")
+        assert answer == {"to": "client", "id": identity, "result": {"stopReason": "cancelled"}}
+    assert talk.lost == ["error"]
+
+
+def test_an_answer_in_the_shape_of_version_1_ends_the_turn() -> None:
+    talk = from_v2()
+    talk.client(**prompt())
+    assert talk.agent(id=1, result={"stopReason": "refusal"}) == [
+        {"to": "client", "id": 1, "result": {"stopReason": "refusal"}}
+    ]
+
+
 def test_user_messages_that_are_not_the_prompt_are_forwarded() -> None:
     talk = from_v2()
     talk.client(**prompt())
@@ -485,6 +508,7 @@ def test_user_messages_that_are_not_the_prompt_are_forwarded() -> None:
     talk.agent(id=1, result={"messageId": "u"})
     # by its id, whatever the agent made of the text
     assert talk.update("user_message", **echo("u", {"type": "text", "text": "changed"})) == []
+    assert talk.lost == ["update.content"]
     assert len(talk.update("user_message", **echo("x", TEXT))) == 1
 
 

@@ -390,3 +390,11 @@ def test_an_agent_that_exits_ends_the_turn_that_it_did_not_end() -> None:
 def test_a_cancel_between_two_turns_changes_nothing() -> None:
     cancel = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s"}}
     assert not added_up([line(dir="c2a", message=cancel)]).sessions["s"].cancelling
+
+
+def test_a_version_1_answer_of_an_agent_that_claims_version_2_ends_the_turn() -> None:
+    script = Script().ask("initialize", protocolVersion=2)
+    script.answer(protocolVersion=2, info={"name": "a", "version": "1"}, capabilities={})
+    script.prompt().update("state_update", state="running").answer(stopReason="refusal")
+    session = added_up(script.lines).sessions["s"]
+    assert (session.state, session.stop_reason) == ("idle", "refusal")

@@ -330,7 +330,9 @@ class DownTurns(DownUpdates):
         session = self.session(params.session_id)
         self._settle_now(session)
         busy = session.state.state != "idle"
-        turn = DownTurn(busy, identity=request.id, prompt=lifted.prompt, before=session.state)
+        turn = DownTurn(
+            busy, queued=busy, identity=request.id, prompt=lifted.prompt, before=session.state
+        )
         turn.echo.expect(lifted.prompt)
         if not session.turns:
             session.spoke = session.cancelling = False
@@ -406,7 +408,7 @@ class DownTurns(DownUpdates):
                 self._end(session, turn, idle)
             else:
                 # No work led up to this idle. If none follows, it was the end all the same.
-                surely = idle.stop_reason and session.spoke and not turn.busy
+                surely = idle.stop_reason and session.spoke and not turn.queued
                 self._wait(session, turn, SETTLE if surely else SETTLE_UNSURE)
 
     def _wait(self, session: DownSession, turn: DownTurn, seconds: float) -> None:

@@ -23,12 +23,12 @@ from twofold.convert.requests import (
     upgrade_params,
     upgrade_result,
 )
-from twofold.convert.turns import Echo, OpenTurn, failed_turn
+from twofold.convert.turns import OpenTurn, OpenTurns, as_error, prompt_answer
 from twofold.convert.upgrader import Upgrader
 from twofold.rpc.messages import Failure, Message, Notification, Request, Response
 from twofold.rpc.pending import Handler, Pending
 from twofold.wire import codec, guide, v1, v2
-from twofold.wire.base import Extras, Fault, Malformed
+from twofold.wire.base import Fault, Malformed
 from twofold.wire.shared import Error
 
 Target: TypeAlias = Literal["1", "2"]
@@ -44,7 +44,7 @@ class Out(Struct):
 
 
 class _Turn(OpenTurn, kw_only=True):
-    """A prompt of a version 1 client that a version 2 agent works on."""
+    """A turn of a version 2 agent, for a prompt that a version 1 client sent."""
 
     request_id: int | str
 
@@ -76,8 +76,7 @@ class Conversation:
         self._upgraders: dict[str, Upgrader] = {}
         self._guides: dict[str, GuideUpgrader] = {}
         self._downgraders: dict[str, Downgrader] = {}
-        self._turns: dict[str, list[_Turn]] = {}
-        self._busy: set[str] = set()
+        self._turns: dict[str, OpenTurns[_Turn]] = {}
         self._cancelling: set[str] = set()  # sessions of version 1
         self._pending: Pending[_Asked] = Pending()
 
@@ -105,26 +104,21 @@ class Conversation:
         return [lift(read) if self.target == "2" else read]  # version 1 has June's texts itself
 
     def _lower(self, update: v2.SessionUpdate, session_id: str) -> list[v1.SessionUpdate]:
-        turns = self._turns.get(session_id, [])
-        if isinstance(update, v2.UserMessage | v2.UserMessageChunk) and any(
-            turn.echoed(update) for turn in turns
-        ):
-            return []  # the client shows its own prompt
+        turns = self._open_turns(session_id)
+        if isinstance(update, v2.UserMessage | v2.UserMessageChunk):
+            turn, same = turns.user_message(update)
+            if turn is not None:  # the client shows its own prompt
+                if not same:
+                    reason = "version 1 cannot change a prompt that was sent"
+                    self.losses.report("update.content", reason)
+                return []
         if isinstance(update, v2.StateUpdate):
-            self._report(update, session_id)
+            turns.report(update)
             if turns:
                 if update.background:
                     self.losses.report("update.background", "version 1 knows no background work")
                 return []  # it shows in the prompt's result
         return self._downgrader(session_id).update(update)
-
-    def _report(self, state: v2.StateUpdate, session_id: str) -> None:
-        for turn in self._turns.get(session_id, []):
-            turn.report(state)
-        if state.state == "idle":
-            self._busy.discard(session_id)
-        else:
-            self._busy.add(session_id)
 
     # ---- messages
 
@@ -152,26 +146,18 @@ class Conversation:
 
     def _ended(self, session_id: str) -> list[Out]:
         """The results that a version 1 client waits for, of the turns that are over."""
-        outs = []
-        for turn in list(self._turns.get(session_id, [])):
-            if turn.end is not None:
-                outs.append(Out(self._end(turn.request_id, turn.end)))
-                self._turns[session_id].remove(turn)
-        return outs
+        turns = self._open_turns(session_id)
+        return [
+            self._end(turns, turn, turn.end, "update") for turn in turns if turn.end is not None
+        ]
 
-    def _end(self, request_id: int | str, state: v2.StateUpdate) -> Response | Failure:
-        if state.stop_reason == "error":
-            error = codec.to_json(state.error) if state.error else None
-            failure = error or {"code": -32603, "message": "The turn ended with an error"}
-            return Failure(request_id, failure)
-        return Response(request_id, codec.to_json(self._stop(state)))
-
-    def _stop(self, state: v2.StateUpdate) -> v1.PromptResponse:
-        reason = state.stop_reason
-        if reason not in ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"):
-            self.losses.report("update.stopReason", f"version 1 has no stop reason {reason!r}")
-            reason = "end_turn"
-        return v1.PromptResponse(reason, state.usage, meta=state.meta)
+    def _end(self, turns: OpenTurns[_Turn], turn: _Turn, idle: v2.StateUpdate, path: str) -> Out:
+        turns.close(turn)
+        answer = prompt_answer(idle, self.losses, cancelled=turn.cancelled, path=path)
+        written = codec.to_json(answer)
+        if isinstance(answer, Error):
+            return Out(Failure(turn.request_id, written))
+        return Out(Response(turn.request_id, written))
 
     def _told(self, message: Request | Notification, sender: Handler | None) -> list[Out]:
         if message.method == "initialize":
@@ -196,6 +182,7 @@ class Conversation:
             self._start_over(params.session_id)
         if message.method == "session/cancel":
             self._cancelling.add(params.session_id)
+            self._open_turns(params.session_id).cancel()
         if isinstance(message, Request) and message.method == "session/prompt":
             self._cancelling.discard(params.session_id)
             return [Out(told), *self._prompted(message, asked)]
@@ -236,10 +223,7 @@ class Conversation:
             asked.message_id = upgrader.prompt_id
             return [self._update(session_id, each, back=True) for each in shown]
         if self.target == "1" and asked.source == "2":
-            echo = Echo()
-            echo.expect(prompt)
-            turn = _Turn(session_id in self._busy, echo, request_id=message.id)
-            self._turns.setdefault(session_id, []).append(turn)
+            self._open_turns(session_id).prompted(_Turn(request_id=message.id), prompt)
         return []
 
     def _update(self, session_id: str, update: Any, *, back: bool = False) -> Out:
@@ -293,7 +277,7 @@ class Conversation:
 
     def _result_of_v2(self, message: Response, asked: _Asked, result: Any) -> list[Out]:
         if asked.method == "session/prompt":
-            for turn in self._turns.get(asked.params.session_id, []):
+            for turn in self._open_turns(asked.params.session_id):
                 if turn.request_id == message.id:
                     turn.accepted(result)
             return self._ended(asked.params.session_id)  # version 1 answers when the turn is over
@@ -318,15 +302,27 @@ class Conversation:
             return []
         if asked.method != "session/prompt":
             return [Out(message)]
-        turns = self._turns.get(asked.params.session_id, [])
-        turns[:] = [turn for turn in turns if turn.request_id != message.id]
+        session_id, error = asked.params.session_id, as_error(message.error)
+        turns = self._open_turns(session_id)
+        for turn in turns:
+            if turn.request_id != message.id:
+                continue
+            if turn.cancelled:
+                return [self._end(turns, turn, v2.StateUpdate("idle", "error", error), "")]
+            turns.close(turn)
         if self.target == "2" and asked.source == "1":
-            cancelling = asked.params.session_id in self._cancelling
-            idle = failed_turn(as_error(message.error), cancelling=cancelling)
-            return [Out(message), self._update(asked.params.session_id, idle)]
+            cancelling = session_id in self._cancelling
+            idle = self._upgrader(session_id).failed(error, cancelling=cancelling)
+            return [Out(message), self._update(session_id, idle)]
         return [Out(message)]
 
     # ---- what is remembered per session
+
+    def _open_turns(self, session_id: str) -> OpenTurns[_Turn]:
+        turns = self._turns.get(session_id)
+        if turns is None:
+            turns = self._turns[session_id] = OpenTurns()
+        return turns
 
     def _upgrader(self, session_id: str) -> Upgrader:
         if session_id not in self._upgraders:
@@ -349,12 +345,3 @@ class Conversation:
 
 def _session_of(asked: _Asked, result: Any) -> str:
     return str(getattr(result, "session_id", None) or getattr(asked.params, "session_id", ""))
-
-
-def as_error(value: Any) -> Error:
-    """A JSON-RPC error as a struct, whatever a peer made of it."""
-    try:
-        error: Error = codec.read(value, Error)
-    except Malformed:
-        return Error(-32603, "unknown error", unknown=Extras({"sent": value}))
-    return error

@@ -44,6 +44,10 @@ class Losses(list[Loss]):
             raise NotConvertible(path, reason)
         self.append(Loss(path, reason))
 
+    def note(self, path: str, reason: str) -> None:
+        """Something was left out beside an error, which a refusal would hide: never refused."""
+        self.append(Loss(path, reason))
+
     def refuse(self, path: str, reason: str) -> NotConvertible:
         """The error for something that must not be converted: `raise losses.refuse(…)`."""
         return NotConvertible(path, reason)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from twofold.convert.losses import Losses, carried
 from twofold.convert.options import MODE, has_mode_option, mode_option, upgrade_config_option
 from twofold.convert.permissions import upgrade_permission
-from twofold.convert.turns import Echo
+from twofold.convert.turns import Echo, ended_turn, failed_turn
 from twofold.convert.upgrade import (
     CHUNKS,
     mode_id,
@@ -28,6 +28,7 @@ from twofold.text.safe import Seen
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET
 from twofold.wire.content import ContentBlock, TextContent
+from twofold.wire.shared import Error
 
 _WHOLE: Final[dict[type, type[v2.UserMessage | v2.AgentMessage | v2.AgentThought]]] = {
     v1.UserMessageChunk: v2.UserMessage,
@@ -299,12 +300,12 @@ class Upgrader:
     def finished(self, response: v1.PromptResponse) -> v2.StateUpdate:
         """The turn is over; what still comes joins the last message."""
         self._echo.forget()
-        return v2.StateUpdate(
-            "idle",
-            response.stop_reason,
-            usage=UNSET if response.usage is None else response.usage,
-            **carried(response, v2.StateUpdate, self.losses, ""),
-        )
+        return ended_turn(response, self.losses)
+
+    def failed(self, error: Error, *, cancelling: bool) -> v2.StateUpdate:
+        """The prompt was answered with an error, which ends the turn."""
+        self._echo.forget()
+        return failed_turn(error, cancelling=cancelling)
 
 
 class _Nameless:

@@ -10,13 +10,12 @@ from typing import Any
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from twofold.convert.conversation import as_error
 from twofold.convert.detect import Detector, Dialect
 from twofold.convert.drafts import lift, lift_permission
 from twofold.convert.guide import GuideUpgrader
 from twofold.convert.losses import Losses
 from twofold.convert.permissions import upgrade_outcome
-from twofold.convert.turns import CANCELLED, failed_turn
+from twofold.convert.turns import CANCELLED, as_error, failed_turn, premature_stop_reason
 from twofold.convert.upgrade import text_as_base64
 from twofold.convert.upgrader import Upgrader
 from twofold.rpc.errors import INTERNAL_ERROR
@@ -347,6 +346,9 @@ class Recording:
             case v2.PromptResponse():
                 if session is not None and self._draft is None:
                     session.draft = Draft.NOVEMBER  # only November names the message
+            case v2.JunePromptResponse():
+                if (reason := premature_stop_reason(result)) is not None:
+                    self._apply(session_id, [v2.StateUpdate("idle", reason)])
             case v1.NewSessionResponse() | v1.SessionSetup():
                 if asked.replays:
                     self.sessions[session_id].replayed()
@@ -411,11 +413,13 @@ class Recording:
         state = session.state
         if asked.given_up:
             return
-        if isinstance(asked.params, v2.PromptRequest) and state != "idle":
-            # other work goes on: what the session does is for the agent to say
+        if isinstance(asked.params, v1.PromptRequest):
+            idle = self._upgrader(session_id).failed(error, cancelling=session.cancelling)
+        elif state != "idle":  # other work goes on: the agent reports when the session is idle
             self._failed(session_id, asked.method, error)
             return
-        idle = failed_turn(error, cancelling=session.cancelling)
+        else:
+            idle = failed_turn(error, cancelling=session.cancelling)
         self._apply(session_id, [idle])
         if state == "idle":  # it never began
             self._remark(session_id, turn_block(idle))
