@@ -25,9 +25,9 @@ from twofold.agent.session import (
 from twofold.agent.store import UnknownSession
 from twofold.agent.tools import NotCancellable
 from twofold.convert.capabilities import downgrade_agent, upgrade_client
-from twofold.convert.detect import dialect_of_request
 from twofold.convert.losses import Losses, NotConvertible
 from twofold.convert.requests import downgrade_result, upgrade_params
+from twofold.convert.versions import claimed_version, version_of_client
 from twofold.errors import LocalError
 from twofold.peer.inbox import spawn
 from twofold.peer.peer import Peer
@@ -517,13 +517,12 @@ class AgentConnection:
     # ---- initialize and authentication
 
     def _initialize(self, params: Any) -> Any:
-        asked = params.get("protocolVersion") if isinstance(params, dict) else None
-        if not isinstance(asked, int) or isinstance(asked, bool):
+        if claimed_version(params) is None:
             raise RequestError.invalid_params("protocolVersion must be an integer")
         if self.sessions:
             reason = {"reason": "there are open sessions: close them first"}
             raise RequestError(INVALID_REQUEST, "Already initialized", reason)
-        wanted = 2 if asked >= 2 and dialect_of_request(params) != "1" else 1
+        wanted = version_of_client(params)
         version = wanted if wanted in self.agent.versions else min(self.agent.versions)
         answer = self._initialize_v1(params) if version == 1 else self._initialize_v2(params)
         self.version = version

@@ -19,19 +19,21 @@ from twofold.convert.capabilities import (
     upgrade_agent,
     upgrade_client,
 )
-from twofold.convert.detect import dialect_of_initialize, dialect_of_request
 from twofold.convert.losses import Loss, Losses
+from twofold.convert.versions import (
+    AGENT_FIELDS_OF_V1,
+    CLIENT_FIELDS_OF_V1,
+    Version,
+    other_version,
+    version_of_agent,
+    version_of_client,
+)
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.messages import Failure, Request, Response
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Malformed
 
-Version: TypeAlias = Literal[1, 2]
 Wanted: TypeAlias = Literal["auto", 1, 2]
-
-# The fields of version 1 in what is read as version 2: they say the same once more.
-_CLIENT_V1 = ("clientInfo", "clientCapabilities")
-_AGENT_V1 = ("agentInfo", "agentCapabilities")
 
 
 class Agreed(Struct):
@@ -70,7 +72,7 @@ class Handshake:
         if not isinstance(params, dict):
             raise Malformed("params", "initialize needs an object")
         self.request = request
-        self.client: Version = _version_of(params) if client == "auto" else client
+        self.client: Version = version_of_client(params) if client == "auto" else client
         self._params = params | {"protocolVersion": self.client}
         self._offer = offer
         self._wanted = agent
@@ -107,7 +109,7 @@ class Handshake:
             return self._first_error
         self._restarted = True
         if len(self._tried) == 1:
-            return Again(self._other(_not(self._trying)), restart=True)
+            return Again(self._other(other_version(self._trying)), restart=True)
         return Again(self._params_in(self._trying), restart=True)
 
     def without_restart(self) -> Agreed | RequestError:
@@ -121,7 +123,7 @@ class Handshake:
         if self._wanted != "auto":
             return error
         if len(self._tried) == 1:
-            return Again(self._other(_not(self._trying)))
+            return Again(self._other(other_version(self._trying)))
         if self._restarted:
             return self._first_error
         self._restarted = True
@@ -141,7 +143,7 @@ class Handshake:
         if version == self.client:
             return codec.encode(self._params)
         if version == 1:
-            read = codec.read(_without(self._params, _CLIENT_V1), v2.InitializeRequest)
+            read = codec.read(_without(self._params, CLIENT_FIELDS_OF_V1), v2.InitializeRequest)
             lowered = downgrade_client(read, self._losses)
             able = lowered.client_capabilities or v1.ClientCapabilities()
             able.fs, able.terminal = self._offer.fs, self._offer.terminal
@@ -177,36 +179,20 @@ class Handshake:
     def _converted(self, result: Any) -> Any:
         if self.client == 2:
             return upgrade_agent(codec.read(result, v1.InitializeResponse), self._losses)
-        read = codec.read(_without(result, _AGENT_V1), v2.InitializeResponse)
+        read = codec.read(_without(result, AGENT_FIELDS_OF_V1), v2.InitializeResponse)
         return downgrade_agent(read, self._losses)
 
 
-def _version_of(params: dict[str, Any]) -> Version:
-    """What a client speaks: its words count, not the number that it claims."""
-    if dialect_of_request(params) == "1":
-        return 1
-    asked = params.get("protocolVersion")
-    return 2 if isinstance(asked, int) and asked >= 2 else 1
-
-
 def _speaks(result: Any) -> Version:
-    """What an agent speaks: its words count here, too."""
-    dialect = dialect_of_initialize(result)
-    if dialect == "2":
-        return 2
-    if dialect == "1" and (
-        isinstance(result.get("protocolVersion"), int) or any(each in result for each in _AGENT_V1)
-    ):
-        return 1
+    version = version_of_agent(result)
+    if version is not None:
+        return version
     raise Malformed("protocolVersion", "the agent does not say which version it speaks")
 
 
 def _without(message: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
+    """Leave out fields of version 1 in a message of version 2: they repeat what it has."""
     return {name: value for name, value in message.items() if name not in fields}
-
-
-def _not(version: Version) -> Version:
-    return 2 if version == 1 else 1
 
 
 def _another_version(speaks: Any, wanted: Any) -> RequestError:

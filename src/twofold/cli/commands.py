@@ -18,8 +18,8 @@ from twofold.cli.files import standard_output
 from twofold.cli.run import run
 from twofold.cli.sessions import sessions
 from twofold.convert.conversation import Conversation, Out, Target
-from twofold.convert.detect import Dialect
 from twofold.convert.losses import Losses, NotConvertible
+from twofold.convert.versions import Dialect
 from twofold.errors import PeerError
 from twofold.journal.recording import Line, Recording, read_line
 from twofold.session import Draft, snapshot

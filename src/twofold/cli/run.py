@@ -21,7 +21,7 @@ from twofold.cli.options import line_limit, offered, variable_names
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.cli.scripted import Scripted, one_turn
 from twofold.client.launch import Connecting, Wanted
-from twofold.client.negotiate import Version
+from twofold.convert.versions import Version
 from twofold.errors import TwofoldError
 from twofold.policy import Policy, Rule, parse_rule, read_policy
 from twofold.term import exit_status

@@ -17,9 +17,9 @@ from twofold.cli.unattended import Problems, sits_there, slow, with_login
 from twofold.client.client import Client, Offered
 from twofold.client.known_sessions import NotTakenUp, known_sessions, take_up
 from twofold.client.launch import Connecting, Seconds, on_signals
-from twofold.client.negotiate import Version
 from twofold.client.session import ClientSession
 from twofold.client.turns import Reply
+from twofold.convert.versions import Version
 from twofold.errors import PeerError, TwofoldError
 from twofold.policy import Policy
 from twofold.rpc.errors import RequestFailed

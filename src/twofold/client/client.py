@@ -24,12 +24,13 @@ from weakref import WeakSet
 from msgspec import UNSET
 
 from twofold.client.incoming import Elicit, Incoming
-from twofold.client.negotiate import Negotiated, Offer, Silent, StartOver, Version, negotiate
+from twofold.client.negotiate import Negotiated, Offer, Silent, StartOver, negotiate
 from twofold.client.permissions import Ask
 from twofold.client.session import ClientSession
 from twofold.convert.capabilities import NAMELESS
 from twofold.convert.losses import Losses, NotConvertible
 from twofold.convert.requests import downgrade_params, upgrade_result
+from twofold.convert.versions import Version
 from twofold.errors import LocalError, NoAnswer, NotSupported
 from twofold.peer.inbox import TIMEOUT, Inbox, spawn
 from twofold.peer.peer import PATIENCE, Arrived, Peer

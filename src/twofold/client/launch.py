@@ -17,8 +17,9 @@ from msgspec import Struct
 
 from twofold.client.client import Client, Offered, connect
 from twofold.client.incoming import Elicit
-from twofold.client.negotiate import Silent, Version
+from twofold.client.negotiate import Silent
 from twofold.client.permissions import Ask
+from twofold.convert.versions import Version
 from twofold.peer.problems import Report, log
 from twofold.policy import Policy
 from twofold.rpc.frames import LIMIT

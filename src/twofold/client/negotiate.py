@@ -6,13 +6,13 @@ nothing yet that version 1 understands; one that refuses is asked for 1 on the s
 that falls over, or refuses that too, is started once more (by the caller) and asked for 1 only.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
 from twofold.convert.capabilities import NAMELESS, upgrade_agent
-from twofold.convert.detect import dialect_of_initialize
 from twofold.convert.losses import Losses
+from twofold.convert.versions import Version, claimed_version, version_of_agent
 from twofold.errors import BadAnswer, ConnectionEnded, NoAnswer, PeerError
 from twofold.peer.peer import Peer
 from twofold.rpc.errors import RequestFailed
@@ -20,8 +20,6 @@ from twofold.transport.commands import IS_IT, PRINTED, first_lines, indented
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed
 from twofold.wire.shared import Capability, Implementation
-
-Version: TypeAlias = Literal[1, 2]
 
 AGAIN = 10.0
 """How many seconds an agent that has answered `initialize` has to answer it once more."""
@@ -126,7 +124,7 @@ async def negotiate(
         if version == 2:
             raise
         return await _refused(peer, offer, error, within)
-    if _speaks_second(result):
+    if version_of_agent(result) == 2:
         return _second(result)
     known = _as_first(result)
     if version == 2:
@@ -168,17 +166,13 @@ def _request_v1(offer: Offer) -> v1.InitializeRequest:
 # ---- what is answered ----------------------------------------------------------------------
 
 
-def _speaks_second(result: Any) -> bool:
-    return dialect_of_initialize(result) == "2"
-
-
 def _version_of(result: Any) -> int:
     """The version that an answer claims."""
     if not isinstance(result, dict) or "protocolVersion" not in result:
         raise BadAnswer("agent", "initialize", "there is no protocolVersion in it")
-    version = result["protocolVersion"]
-    if not isinstance(version, int) or isinstance(version, bool):
-        raise UnknownVersion(version)
+    version = claimed_version(result)
+    if version is None:
+        raise UnknownVersion(result["protocolVersion"])
     return version
 
 
@@ -203,7 +197,7 @@ def _as_first(result: Any) -> Negotiated:
     version = _version_of(result)
     if version not in (1, 2):
         raise UnknownVersion(version)
-    if _speaks_second(result):
+    if version_of_agent(result) == 2:
         raise WrongVersion(1, 2)
     try:
         read: v1.InitializeResponse = codec.read(result, v1.InitializeResponse)

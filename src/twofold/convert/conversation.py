@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from twofold.convert.detect import Detector, Dialect
 from twofold.convert.downgrader import Downgrader
 from twofold.convert.drafts import lift, lift_permission
 from twofold.convert.guide import GuideUpgrader
@@ -25,6 +24,7 @@ from twofold.convert.requests import (
 )
 from twofold.convert.turns import OpenTurn, OpenTurns, as_error, prompt_answer
 from twofold.convert.upgrader import Upgrader
+from twofold.convert.versions import Detector, Dialect
 from twofold.rpc.messages import Failure, Message, Notification, Request, Response
 from twofold.rpc.pending import Handler, Pending
 from twofold.wire import codec, guide, v1, v2

@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from twofold.convert.detect import Detector, Dialect
 from twofold.convert.drafts import lift, lift_permission
 from twofold.convert.guide import GuideUpgrader
 from twofold.convert.losses import Losses
@@ -18,6 +17,7 @@ from twofold.convert.permissions import upgrade_outcome
 from twofold.convert.turns import CANCELLED, as_error, failed_turn, premature_stop_reason
 from twofold.convert.upgrade import text_as_base64
 from twofold.convert.upgrader import Upgrader
+from twofold.convert.versions import Detector, Dialect
 from twofold.rpc.errors import INTERNAL_ERROR
 from twofold.rpc.messages import (
     Failure,

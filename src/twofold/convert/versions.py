@@ -1,16 +1,25 @@
-"""Which version a peer speaks, told from what it says.
+"""Which version of the protocol a peer speaks.
 
-Agents that answer `protocolVersion: 2` in the shapes of version 1 speak version 1; a stream
-without an `initialize` gives itself away by its updates.
+A peer speaks the version of the shapes that it sends, whatever number it claims: some agents of
+version 1 answer any `protocolVersion` that they are asked for. `initialize` and its answer decide;
+a stream without them is recognised by its updates and methods.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from twofold.wire import v1, v2
 from twofold.wire.guide import looks_like_guide
 
+Version: TypeAlias = Literal[1, 2]
+"""A version of the protocol that Twofold speaks."""
 Dialect: TypeAlias = Literal["1", "2", "guide"]
+"""A version, or the shapes of the client guide, which are of neither."""
 Dialects: TypeAlias = frozenset[Dialect]
+
+CLIENT_FIELDS_OF_V1: Final = ("clientInfo", "clientCapabilities")
+"""The fields of an `initialize` request that only version 1 has."""
+AGENT_FIELDS_OF_V1: Final = ("agentInfo", "agentCapabilities")
+"""The fields of the answer to `initialize` that only version 1 has."""
 
 _V1: Dialects = frozenset({"1"})
 _V2: Dialects = frozenset({"2"})
@@ -63,16 +72,50 @@ def _by_content(update: dict[str, Any]) -> Dialects:
     return _ANY
 
 
-def dialect_of_request(params: Any) -> Dialect | None:
-    """What an `initialize` request shows of the client, whatever version it asks for.
+# ---- initialize ------------------------------------------------------------------------------
 
-    A client that shows the fields of both versions speaks the one that it asks for.
+
+def other_version(version: Version) -> Version:
+    """The version to try next with a peer that refuses `version`."""
+    return 2 if version == 1 else 1
+
+
+def claimed_version(message: Any) -> int | None:
+    """The `protocolVersion` of an `initialize` request or its answer; None if it is no integer."""
+    version = message.get("protocolVersion") if isinstance(message, dict) else None
+    return version if isinstance(version, int) and not isinstance(version, bool) else None
+
+
+def version_of_client(params: Any) -> Version:
+    """The version in which the sender of an `initialize` request is answered.
+
+    A client that shows neither version is taken at its word; versions that do not exist yet are
+    answered with the newest one.
+    """
+    if dialect_of_client(params) == "1":
+        return 1
+    return 2 if (claimed_version(params) or 0) >= 2 else 1
+
+
+def version_of_agent(result: Any) -> Version | None:
+    """The version of an agent by its answer to `initialize`; None if the answer shows none."""
+    dialect = dialect_of_agent(result)
+    if dialect != "1":
+        return 2 if dialect == "2" else None
+    shown = claimed_version(result) is not None or _has(result, AGENT_FIELDS_OF_V1)
+    return 1 if shown else None
+
+
+def dialect_of_client(params: Any) -> Dialect | None:
+    """The dialect that the fields of an `initialize` request show; None if they show none.
+
+    A client that sends the fields of both versions speaks the one that it asks for.
     """
     if not isinstance(params, dict):
         return None
-    first = "clientInfo" in params or "clientCapabilities" in params
+    first = _has(params, CLIENT_FIELDS_OF_V1)
     second = "info" in params or "capabilities" in params
-    version = _integer(params.get("protocolVersion"))
+    version = claimed_version(params)
     if first and second and version is not None:
         return "2" if version >= 2 else "1"
     if first or second:
@@ -80,8 +123,8 @@ def dialect_of_request(params: Any) -> Dialect | None:
     return "1" if version in (0, 1) else None
 
 
-def dialect_of_initialize(result: Any) -> Dialect | None:
-    """What the answer to `initialize` shows, whatever version it claims; None for nothing.
+def dialect_of_agent(result: Any) -> Dialect | None:
+    """The dialect that the answer to `initialize` shows, whatever it claims; None for none.
 
     Every draft of version 2 requires `info`, with a name and a version: without it an answer is
     not of version 2. Agents of version 1 that repeat any number are recognised by that.
@@ -90,15 +133,15 @@ def dialect_of_initialize(result: Any) -> Dialect | None:
         return None
     named = _is_implementation(result.get("info"))
     if "protocolVersion" in result:
-        version = _integer(result["protocolVersion"])  # what is no number is older than version 1
+        version = claimed_version(result)  # what is no integer is older than version 1
         return "2" if version is not None and version >= 2 and named else "1"
-    if "agentInfo" in result or "agentCapabilities" in result:
+    if _has(result, AGENT_FIELDS_OF_V1):
         return "1"
     return "2" if named else None
 
 
-def _integer(version: Any) -> int | None:
-    return version if isinstance(version, int) and not isinstance(version, bool) else None
+def _has(message: dict[str, Any], names: tuple[str, ...]) -> bool:
+    return any(name in message for name in names)
 
 
 def _is_implementation(info: Any) -> bool:
@@ -107,11 +150,14 @@ def _is_implementation(info: Any) -> bool:
     )
 
 
-class Detector:
-    """What is known of the dialect of a stream: every line that tells more narrows it.
+# ---- a stream of messages --------------------------------------------------------------------
 
-    A line that contradicts what is known is read as what it is, and changes nothing. Only the
-    answer to `initialize` is believed more than the lines before it.
+
+class Detector:
+    """Finds the dialect of a stream: every message that fits fewer dialects narrows it.
+
+    A message that contradicts those before it is read as what it is, and narrows nothing. Only the
+    answer to `initialize` replaces what was found before it.
     """
 
     def __init__(self, fixed: Dialect | None = None) -> None:
@@ -120,30 +166,30 @@ class Detector:
         """The dialects in which everything so far makes sense."""
 
     def initializing(self, params: Any) -> None:
-        """The client sent `initialize`: the best guess until the agent answers."""
-        guess = dialect_of_request(params)
+        """Narrow by an `initialize` request, until the agent answers it."""
+        guess = dialect_of_client(params)
         if guess is not None:
             self._narrow(frozenset({guess}))
 
     def initialized(self, result: Any) -> None:
-        """The agent answered `initialize`."""
-        dialect = dialect_of_initialize(result)
+        """Decide by the answer to `initialize`."""
+        dialect = dialect_of_agent(result)
         if self._fixed is None and dialect is not None:
             self.possible = frozenset({dialect})
 
     def look(self, update: dict[str, Any]) -> None:
-        """Learn from an update."""
+        """Narrow by an update."""
         self._narrow(dialects_of(update))
 
     def requested(self, method: str) -> None:
-        """Learn from a request or a notification that not every version has."""
+        """Narrow by the method of a request or a notification."""
         self._narrow(_dialects_of_method(method))
 
     def _narrow(self, possible: Dialects) -> None:
         self.possible = self.possible & possible or self.possible
 
     def dialect(self, update: dict[str, Any], otherwise: Dialect = "2") -> Dialect:
-        """How to read `update`; `otherwise` if it may be of several dialects."""
+        """The dialect to read `update` in; `otherwise` if it fits several."""
         if self._fixed is not None:
             return self._fixed
         self.look(update)
@@ -151,7 +197,7 @@ class Detector:
         return _chosen(possible & self.possible or possible, otherwise)
 
     def of_requests(self, otherwise: Dialect = "2") -> Dialect:
-        """How to read requests and results, which the guide takes from version 1."""
+        """The version to read requests and results in; the guide takes its own from version 1."""
         dialect = _chosen(self.possible, otherwise)
         return "1" if dialect == "guide" else dialect
 
