@@ -339,11 +339,16 @@ class Downgrader:
     def chunk(self, update: v2.ContentChunk) -> Any:
         """The version 1 chunk for one chunk: what `update` returns for it, without the list."""
         shape = CHUNKS_OF_V1[type(update)]
-        sent = self._shown(shape, update.message_id)
-        content = update.content
-        if (
-            is_plain(content)
-            and update.message_id
+        message_id, content = update.message_id, update.content
+        sent = self._sent.get((shape, message_id))
+        if sent is None or not sent.growing:
+            sent = self._shown(shape, message_id)
+        if (  # `is_plain`, without the call: a model sends thousands of these
+            type(content) is TextContent
+            and content.annotations is UNSET
+            and content.meta is UNSET
+            and content.unknown is UNSET
+            and message_id
             and update.meta is UNSET
             and update.unknown is UNSET
         ):

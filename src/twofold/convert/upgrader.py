@@ -80,8 +80,10 @@ class Upgrader:
 
     def update(self, update: v1.SessionUpdate) -> list[v2.SessionUpdate]:
         """The updates of version 2 that say what `update` says."""
-        # most updates are pieces of the message that is open: they take the short way
-        if type(update) is self._open and not self._echo:
+        # most updates are pieces of the message that is open: they take the short way; only a
+        # user's chunk may be the echo of a prompt
+        kind = type(update)
+        if kind is self._open and (kind is not v1.UserMessageChunk or not self._echo):
             chunk = self._next(update)
             if chunk is not None:
                 return [chunk]
@@ -112,11 +114,11 @@ class Upgrader:
         ):
             return None
         if message_id:
-            if self._nameless or message_id in self._names:
+            if self._nameless.seen is not None or message_id in self._names:
                 return None
             self._open_id = message_id
-        elif self._nameless:
-            self._nameless.go_on(content)
+        elif self._nameless.seen is not None:
+            self._nameless.seen.add(content.text)
         return CHUNKS[type(update)](self._open_id, content)
 
     def _chunk(self, update: v1.ContentChunk) -> list[v2.SessionUpdate]:
@@ -311,38 +313,35 @@ class Upgrader:
 class _Nameless:
     """What was said in a message without an id, as far as it can be told from other texts."""
 
-    __slots__ = ("_seen",)
+    __slots__ = ("seen",)
 
     def __init__(self) -> None:
-        self._seen: Seen | None = None
-
-    def __bool__(self) -> bool:
-        """Whether one is open, of nothing but text."""
-        return self._seen is not None
+        self.seen: Seen | None = None
+        """Its text, while one is open that holds nothing else."""
 
     def forget(self) -> None:
         """No such message is open, or it holds something else than text."""
-        self._seen = None
+        self.seen = None
 
     def begin(self, content: ContentBlock) -> None:
         """A message begins."""
-        self._seen = Seen()
+        self.seen = Seen()
         self.go_on(content)
 
     def go_on(self, content: ContentBlock) -> None:
         """It goes on."""
         if not isinstance(content, TextContent):
             self.forget()
-        elif self._seen is not None:
-            self._seen.add(content.text)
+        elif self.seen is not None:
+            self.seen.add(content.text)
 
     def is_said_by(self, content: ContentBlock) -> bool:
         """Whether this is all of it at once."""
         return (
-            self._seen is not None
-            and self._seen.length > 0
+            self.seen is not None
+            and self.seen.length > 0
             and isinstance(content, TextContent)
-            and self._seen.is_all_of(content.text)
+            and self.seen.is_all_of(content.text)
         )
 
 
