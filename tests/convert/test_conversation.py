@@ -9,10 +9,10 @@ import pytest
 from tests.support.strategies import Json
 from twofold.convert.conversation import Conversation, Target
 from twofold.convert.losses import Losses, NotConvertible
+from twofold.convert.recorded import Handler
 from twofold.convert.versions import Dialect
 from twofold.journal.recording import read_line
 from twofold.rpc.messages import read_message, write_message
-from twofold.rpc.pending import Handler
 from twofold.wire.base import Fault, Malformed
 
 TEXT: Json = {"type": "text", "text": "hello"}

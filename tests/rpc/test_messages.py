@@ -18,7 +18,6 @@ from twofold.rpc.messages import (
     read_message,
     write_message,
 )
-from twofold.rpc.pending import Pending
 from twofold.wire import codec
 from twofold.wire.base import Malformed
 
@@ -116,20 +115,6 @@ def test_what_is_not_json_rpc_is_none_of_the_four(line: str) -> None:
 def test_an_error_without_a_known_request_may_have_a_null_id() -> None:
     error = {"code": -32700, "message": "Parse error"}
     assert read_message({"id": None, "error": error}) == Failure(None, error)
-
-
-def test_an_answer_finds_its_request_though_both_sides_use_the_same_id() -> None:
-    prompt = Request(5, "session/prompt")
-    permission = Request(5, "session/request_permission")
-    for known in (True, False):
-        pending: Pending[str] = Pending()
-        pending.ask(prompt, "prompt")
-        pending.ask(permission, "permission")
-        allowed = Response(5, {"outcome": {"outcome": "cancelled"}})
-        ended = Response(5, {"stopReason": "end_turn"})
-        assert pending.answer(allowed, "client" if known else None) == "permission"
-        assert pending.answer(ended, "agent" if known else None) == "prompt"
-        assert pending.answer(ended) is None
 
 
 def test_the_end_of_the_standard_error_of_a_dead_agent_is_shown_behind_a_bridge() -> None:

@@ -16,6 +16,7 @@ from twofold.convert.drafts import lift, lift_permission
 from twofold.convert.guide import GuideUpgrader
 from twofold.convert.losses import Losses
 from twofold.convert.permissions import downgrade_outcome, upgrade_outcome
+from twofold.convert.recorded import Handler, RecordedRequests
 from twofold.convert.requests import (
     downgrade_params,
     downgrade_result,
@@ -26,14 +27,11 @@ from twofold.convert.turns import OpenTurn, OpenTurns, as_error, prompt_answer
 from twofold.convert.upgrader import Upgrader
 from twofold.convert.versions import Detector, Dialect
 from twofold.rpc.messages import Failure, Message, Notification, Request, Response
-from twofold.rpc.pending import Handler, Pending
 from twofold.wire import codec, guide, v1, v2
 from twofold.wire.base import Fault, Malformed
 from twofold.wire.shared import Error
 
 Target: TypeAlias = Literal["1", "2"]
-
-_OTHER: dict[Handler | None, Handler] = {"agent": "client", "client": "agent"}
 
 
 class Out(Struct):
@@ -78,7 +76,7 @@ class Conversation:
         self._downgraders: dict[str, Downgrader] = {}
         self._turns: dict[str, OpenTurns[_Turn]] = {}
         self._cancelling: set[str] = set()  # sessions of version 1
-        self._pending: Pending[_Asked] = Pending()
+        self._pending: RecordedRequests[_Asked] = RecordedRequests()
 
     # ---- updates
 
@@ -130,8 +128,8 @@ class Conversation:
             case Request() | Notification():
                 return self._told(message, sender)
             case Response():
-                return self._answered(message, self._pending.answer(message, sender))
-        return self._failed(message, self._pending.answer(message, sender))
+                return self._answered(message, self._pending.take(message, sender))
+        return self._failed(message, self._pending.take(message, sender))
 
     def _notified(self, message: Notification) -> list[Out]:
         params = message.params
@@ -168,7 +166,7 @@ class Conversation:
         method = table.get(message.method)
         asked = _Asked(message.method, source)
         if isinstance(message, Request):
-            self._pending.ask(message, asked, _OTHER.get(sender))
+            self._pending.add(message, asked, sender)
         if method is None or source == self.target == "1":
             asked.passed = True
             return [Out(message)]

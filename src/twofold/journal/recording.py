@@ -14,6 +14,7 @@ from twofold.convert.drafts import lift, lift_permission
 from twofold.convert.guide import GuideUpgrader
 from twofold.convert.losses import Losses
 from twofold.convert.permissions import upgrade_outcome
+from twofold.convert.recorded import Handler, RecordedRequests, handler_of
 from twofold.convert.turns import CANCELLED, as_error, failed_turn, premature_stop_reason
 from twofold.convert.upgrade import text_as_base64
 from twofold.convert.upgrader import Upgrader
@@ -28,7 +29,6 @@ from twofold.rpc.messages import (
     read_message,
     write_message,
 )
-from twofold.rpc.pending import Handler, Pending, handler_of
 from twofold.session import Draft, Session, Sessions
 from twofold.session.changes import StateChanged
 from twofold.text.safe import one_line
@@ -39,7 +39,6 @@ from twofold.wire.base import Fault, Malformed
 from twofold.wire.shared import Error
 
 _SENDERS: dict[str, Handler] = {"c2a": "client", "a2c": "agent"}
-_OTHER: dict[Handler | None, Handler] = {"client": "agent", "agent": "client"}
 _ENDED = StateChanged("idle", ended=True)
 _REPLAY_ENDS = HeadingBlock("The replay ends here")
 
@@ -175,7 +174,7 @@ class Recording:
         self._detector = Detector(dialect)
         self._upgraders: dict[str, Upgrader] = {}
         self._guides: dict[str, GuideUpgrader] = {}
-        self._pending: Pending[_Asked] = Pending()
+        self._pending: RecordedRequests[_Asked] = RecordedRequests()
         self._bare = 0
         self._prompts: dict[str, _Asked] = {}  # the last of each session of version 1
         self._story: list[Chapter | Block] = []
@@ -206,9 +205,9 @@ class Recording:
             case Notification():
                 self._notification(message)
             case Response():
-                self._response(message, self._pending.answer(message, sender))
+                self._response(message, self._pending.take(message, sender))
             case Failure():
-                self._failure(message, self._pending.answer(message, sender))
+                self._failure(message, self._pending.take(message, sender))
 
     # ---- updates
 
@@ -246,7 +245,7 @@ class Recording:
         self._detector.requested(request.method)
         params = self._params(request.method, request.params)
         asked = _Asked(request.method, params, self._speaks_v1)
-        self._pending.ask(request, asked, _OTHER.get(sender))
+        self._pending.add(request, asked, sender)
         match params:
             case v1.PromptRequest():
                 self._prompt_v1(params, asked)

@@ -1,55 +1,83 @@
-"""Requests that wait for an answer, where both sides number their own.
+"""The requests that were sent to one peer and wait for its answers."""
 
-In a recording the two sides' ids meet: an answer is matched by who gave it, and where that is not
-known by what it says.
-"""
+from collections.abc import Iterator
+from typing import Final, Generic, TypeVar
 
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
-
-from twofold.rpc.messages import Failure, Request, RequestId, Response
+from twofold.rpc.messages import RequestId
 
 T = TypeVar("T")
-Handler: TypeAlias = Literal["agent", "client"]
 
-_CLIENT_METHODS = (
-    "session/request_permission",
-    "session/update",
-    "fs/",
-    "terminal/",
-    "elicitation/",
-)
-_CLIENT_RESULTS = frozenset({"outcome", "action", "terminalId", "output", "exitCode", "content"})
+GIVEN_UP: Final = 1024
+"""How many requests that were given up are remembered, so that a late answer is recognised."""
 
-
-def handler_of(method: str) -> Handler:
-    """Which side handles a method, as far as its name tells."""
-    client = method.startswith(_CLIENT_METHODS) and method != "terminal/cancel"
-    return "client" if client else "agent"
+_LONGEST_ID = 20  # digits of a number that we would use as an id
 
 
 class Pending(Generic[T]):
-    """What was asked, by who must answer and under which id."""
+    """A table of requests by their id; `T` is what the sender remembers of one.
+
+    "1" and 1 are the same id, because some peers change the type of an id when they answer. Where
+    both are pending, the exact one is found.
+    """
+
+    __slots__ = ("_given_up", "_requests")
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[Handler, RequestId], T] = {}
+        self._requests: dict[RequestId, T] = {}
+        self._given_up: dict[RequestId, None] = {}
 
-    def ask(self, request: Request, asked: T, handler: Handler | None = None) -> None:
-        """A request was sent; `handler` is who it was sent to, where that is known."""
-        self._waiting[handler or handler_of(request.method), request.id] = asked
+    def __len__(self) -> int:
+        return len(self._requests)
 
-    def answer(self, answer: Response | Failure, handler: Handler | None = None) -> T | None:
-        """What `answer` answers; None if nobody asked."""
-        if answer.id is None:
-            return None
-        for side in [handler] if handler else _likely(answer):
-            asked = self._waiting.pop((side, answer.id), None)
-            if asked is not None:
-                return asked
+    def __iter__(self) -> Iterator[T]:
+        """What is remembered of the requests that wait, in the order in which they were sent."""
+        return iter(list(self._requests.values()))
+
+    def add(self, identity: RequestId, request: T) -> None:
+        """A request was sent."""
+        self._requests[identity] = request
+
+    def get(self, identity: RequestId | None) -> T | None:
+        """A request that waits; None if there is none."""
+        key = _key(self._requests, identity)
+        return None if key is None else self._requests[key]
+
+    def take(self, identity: RequestId | None) -> T | None:
+        """Remove and return the request that an answer is for; None if there is none."""
+        key = _key(self._requests, identity)
+        return None if key is None else self._requests.pop(key)
+
+    def give_up(self, identity: RequestId) -> T | None:
+        """Remove and return a request whose answer, if it comes, is to be ignored."""
+        request = self._requests.pop(identity, None)
+        if request is not None:
+            self._given_up[identity] = None
+            if len(self._given_up) > GIVEN_UP:
+                del self._given_up[next(iter(self._given_up))]
+        return request
+
+    def is_late(self, identity: RequestId | None) -> bool:
+        """Whether an answer is for a request that was given up; true once for each."""
+        key = _key(self._given_up, identity)
+        if key is None:
+            return False
+        del self._given_up[key]
+        return True
+
+    def clear(self) -> list[T]:
+        """Remove and return all requests that wait."""
+        requests = list(self._requests.values())
+        self._requests.clear()
+        return requests
+
+
+def _key(table: dict[RequestId, T], identity: RequestId | None) -> RequestId | None:
+    if identity is None or identity in table:
+        return identity
+    if isinstance(identity, int):
+        other: RequestId = str(identity)
+    elif identity.isdecimal() and len(identity) < _LONGEST_ID:
+        other = int(identity)
+    else:
         return None
-
-
-def _likely(answer: Response | Failure) -> list[Handler]:
-    result: Any = answer.result if isinstance(answer, Response) else None
-    if isinstance(result, dict) and result.keys() & _CLIENT_RESULTS:
-        return ["client", "agent"]
-    return ["agent", "client"]
+    return other if other in table else None
