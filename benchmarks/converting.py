@@ -9,7 +9,7 @@ from benchmarks.table import Row, Topic, at_most
 from twofold import Downgrader, Losses, Upgrader
 from twofold.convert.downgrade import downgrade
 from twofold.convert.upgrade import upgrade
-from twofold.wire import codec
+from twofold.wire import v1, v2
 
 COUNT = 5_000
 
@@ -21,7 +21,7 @@ def measure() -> Topic:
     """Both directions, with a memory and without."""
     rows = [
         *_rows(
-            codec.decode_update_line_v1,
+            v1.decode_update_line,
             inputs.chunks(COUNT),
             {
                 "upgrade chunk, stateless": fresh(_stateless(upgrade)),
@@ -29,7 +29,7 @@ def measure() -> Topic:
             },
         ),
         *_rows(
-            codec.decode_update_line_v1,
+            v1.decode_update_line,
             inputs.chunks(COUNT, ids=False),
             {
                 "upgrade chunk without id, stateless": fresh(_stateless(upgrade)),
@@ -37,7 +37,7 @@ def measure() -> Topic:
             },
         ),
         *_rows(
-            codec.decode_update_line_v2,
+            v2.decode_update_line,
             inputs.chunks(COUNT),
             {
                 "downgrade chunk, stateless": fresh(_stateless(downgrade)),

@@ -7,7 +7,7 @@ from benchmarks import floor, inputs
 from benchmarks.clock import asked, each, race
 from benchmarks.peers import Sdk, Sdks
 from benchmarks.table import Row, Topic, faster
-from twofold.wire import codec
+from twofold.wire import v1, v2
 
 _WINDOW = 100
 _WINDOWS = 20
@@ -35,8 +35,8 @@ _V2 = (
 
 def measure(sdks: Sdks) -> Topic:
     """The three kinds of updates that are sent most, in both versions."""
-    rows = [_row("v1", kind, codec.decode_update_line_v1, sdks.v1, 5) for kind in _V1]
-    rows += [_row("v2", kind, codec.decode_update_line_v2, sdks.v2, 30) for kind in _V2]
+    rows = [_row("v1", kind, v1.decode_update_line, sdks.v1, 5) for kind in _V1]
+    rows += [_row("v2", kind, v2.decode_update_line, sdks.v2, 30) for kind in _V2]
     return Topic(
         "decode",
         f"a whole line into its structs or models; version 1 beside SDK {sdks.v1.release}, "

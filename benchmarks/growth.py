@@ -5,7 +5,7 @@ from benchmarks.clock import Contestant, fresh, race, timed
 from benchmarks.streams import read_v2
 from benchmarks.table import Amount, Row, Topic, at_most
 from twofold import Sessions
-from twofold.wire import codec
+from twofold.wire import v2
 
 SHORT = 1_000
 LONG = 100_000
@@ -19,7 +19,7 @@ _NEAR = 5
 def measure() -> Topic:
     """The same session at two moments of its life."""
     lines = inputs.chunks(LONG + _NEAR * _WINDOW)
-    notifications = [codec.decode_update_line_v2(line) for line in lines]
+    notifications = [v2.decode_update_line(line) for line in lines]
     whole = Contestant(lambda: timed(read_v2(Sessions())))
     rows = []
     for what, items, contestant in (

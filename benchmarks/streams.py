@@ -7,7 +7,7 @@ from benchmarks.clock import Contestant, Feed, asked, race, timed
 from benchmarks.peers import Sdks
 from benchmarks.table import Row, Topic, at_most
 from twofold import Session, Sessions, Upgrader
-from twofold.wire import codec
+from twofold.wire import v1, v2
 
 COUNT = 50_000
 
@@ -18,7 +18,7 @@ _SDK_WINDOWS = 20
 
 def read_v2(sessions: Sessions) -> Callable[[Sequence[bytes]], None]:
     """Reads lines of version 2 into their sessions."""
-    decode, apply = codec.decode_update_line_v2, sessions.apply
+    decode, apply = v2.decode_update_line, sessions.apply
 
     def work(lines: Sequence[bytes]) -> None:
         for line in lines:
@@ -31,7 +31,7 @@ def read_v2(sessions: Sessions) -> Callable[[Sequence[bytes]], None]:
 
 def read_v1(session: Session) -> Callable[[Sequence[bytes]], None]:
     """Reads lines of version 1 into a session."""
-    decode, upgrade, apply = codec.decode_update_line_v1, Upgrader().update, session.apply
+    decode, upgrade, apply = v1.decode_update_line, Upgrader().update, session.apply
 
     def work(lines: Sequence[bytes]) -> None:
         for line in lines:

@@ -394,6 +394,6 @@ def test_a_recorded_session_of_version_2_is_rebuilt_by_its_snapshot(draft: Draft
     for session_id, session in sessions.items():
         rebuilt = Session(session_id, draft)
         for update in snapshot(session):
-            rebuilt.apply(codec.decode_update_v2(codec.encode(update)))
+            rebuilt.apply(v2.decode_update(codec.encode(update)))
         assert rebuilt == session
         assert session.entries

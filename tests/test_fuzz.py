@@ -88,16 +88,16 @@ class Targets:
             self.update(json.dumps(update).encode())
         for shape in (v1.METHODS["session/prompt"].params, v2.METHODS["initialize"].result):
             attempt(lambda shape=shape: codec.encode(codec.decode(data, shape)))
-        attempt(lambda: codec.decode_update_line_v1(data))
-        attempt(lambda: codec.decode_update_line_v2(data))
+        attempt(lambda: v1.decode_update_line(data))
+        attempt(lambda: v2.decode_update_line(data))
         attempt(lambda: self.lines(data))
 
     def update(self, data: bytes) -> None:
         attempt(lambda: codec.encode(codec.decode(data, guide.SessionUpdate)))
-        attempt(lambda: self.upgrader.update(codec.decode_update_v1(data)))
-        attempt(lambda: self.downgrader.update(codec.decode_update_v2(data)))
+        attempt(lambda: self.upgrader.update(v1.decode_update(data)))
+        attempt(lambda: self.downgrader.update(v2.decode_update(data)))
         for session in self.sessions:
-            attempt(lambda session=session: session.apply(codec.decode_update_v2(data)))
+            attempt(lambda session=session: session.apply(v2.decode_update(data)))
 
     def lines(self, data: bytes) -> None:
         for line in read_line(data):
@@ -111,7 +111,7 @@ class Targets:
         for session in [*self.sessions, *self.recording.sessions.values()]:
             again = Session(session.session_id, session.draft)
             for update in snapshot(session):
-                again.apply(codec.decode_update_v2(codec.encode(update)))
+                again.apply(v2.decode_update(codec.encode(update)))
             again.permissions, again.cancelling = session.permissions, session.cancelling
             assert again == session
 

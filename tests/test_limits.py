@@ -290,7 +290,7 @@ def test_sessions_that_an_agent_makes_up_across_a_bridge_have_a_bound(
 def test_a_list_of_nothing_but_malformed_items_is_malformed_itself() -> None:
     faults: list[Any] = []
     message = {"sessionUpdate": "agent_message", "messageId": "m", "content": [{}] * 50_000}
-    update = twofold.decode_update_v2(json.dumps(message).encode(), faults)
+    update = twofold.v2.decode_update(json.dumps(message).encode(), faults)
     assert update == v2.AgentMessage("m")
     assert len(faults) <= 1001
     assert "more than 1000 malformed items" in faults[-1].reason

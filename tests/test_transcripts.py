@@ -15,7 +15,7 @@ from twofold.convert.losses import Losses, NotConvertible
 from twofold.journal.recording import Line, Recording, read_line
 from twofold.session import Session, ToolCall, snapshot
 from twofold.view.blocks import FooterBlock, RemarkBlock, ToolCallBlock
-from twofold.wire import codec
+from twofold.wire import codec, v2
 from twofold.wire.base import Malformed
 
 NAMES = ["claude.v1", "codex.v2", "fastagent.v1", "gemini.v1", "opencode.v1"]
@@ -82,7 +82,7 @@ def test_the_snapshot_of_a_real_conversation_rebuilds_it(transcript: list[Line])
     for session in fold(transcript).sessions.values():
         again = Session(session.session_id, session.draft)
         for update in snapshot(session):
-            again.apply(codec.decode_update_v2(codec.encode(update)))
+            again.apply(v2.decode_update(codec.encode(update)))
         assert again == session
 
 

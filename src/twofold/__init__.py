@@ -40,13 +40,7 @@ if TYPE_CHECKING:
     from twofold.transport.process import CommandNotStarted, ProcessEnded
     from twofold.wire import v1, v2
     from twofold.wire.base import UNSET, Fault, Malformed
-    from twofold.wire.codec import (
-        decode_update_line_v1,
-        decode_update_line_v2,
-        decode_update_v1,
-        decode_update_v2,
-        encode,
-    )
+    from twofold.wire.codec import encode
 
 __version__ = VERSION
 
@@ -101,10 +95,6 @@ __all__ = [
     "WrongVersion",
     "__version__",
     "connect",
-    "decode_update_line_v1",
-    "decode_update_line_v2",
-    "decode_update_v1",
-    "decode_update_v2",
     "downgrade",
     "encode",
     "memory_pair",
@@ -152,13 +142,7 @@ _LATER = {
         "twofold.session",
     ),
     **dict.fromkeys(("UNSET", "Fault", "Malformed"), "twofold.wire.base"),
-    **dict.fromkeys(
-        (
-            *("decode_update_line_v1", "decode_update_line_v2", "decode_update_v1"),
-            *("decode_update_v2", "encode"),
-        ),
-        "twofold.wire.codec",
-    ),
+    "encode": "twofold.wire.codec",
 }
 
 

@@ -28,7 +28,7 @@ from tests.support.down_talk import (
     shell,
     whole,
 )
-from twofold.wire import codec, v1
+from twofold.wire import v1
 from twofold.wire.shared import CancelRequestNotification
 
 _PARAMS = {
@@ -41,7 +41,7 @@ _PARAMS = {
 def _is_v1(line: bytes) -> bool:
     message = json.loads(line)
     if message.get("method") == "session/update":
-        return codec.decode_update_line_v1(line) is not None
+        return v1.decode_update_line(line) is not None
     if "method" in message:
         msgspec.convert(message["params"], _PARAMS[message["method"]])
     elif "result" in message:

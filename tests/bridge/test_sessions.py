@@ -317,7 +317,7 @@ class Left:
 
     def _tell(self, updates: list[v1.SessionUpdate]) -> None:
         for update in updates:
-            for each in self._up.update(codec.decode_update_v1(codec.encode(update))):
+            for each in self._up.update(v1.decode_update(codec.encode(update))):
                 self.session.apply(each)
 
 

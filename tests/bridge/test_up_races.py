@@ -174,7 +174,7 @@ class Race:
             method, params = message.get("method"), message.get("params", {})
             if method == "session/update":
                 data = codec.encode(params["update"])
-                session.apply(codec.decode_update_v2(data, faults))
+                session.apply(v2.decode_update(data, faults))
             elif method == "session/request_permission":
                 read = codec.read(params, v2.RequestPermissionRequest, faults)
                 session.ask(message["id"], read)

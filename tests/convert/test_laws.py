@@ -109,9 +109,9 @@ class ThereAndBack:
                 continue
             self.went.append(update)
             for each in lowered:
-                read = codec.decode_update_v1(codec.encode(each))
+                read = v1.decode_update(codec.encode(each))
                 for back in self.up.update(read):
-                    self.came.append(codec.decode_update_v2(codec.encode(back)))
+                    self.came.append(v2.decode_update(codec.encode(back)))
         return self
 
     def holds(self, draft: Draft) -> bool:

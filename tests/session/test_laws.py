@@ -74,7 +74,7 @@ def folded(*updates: Json, draft: Draft = Draft.JUNE) -> Session:
 
 
 def through_bytes(updates: Iterable[v2.SessionUpdate]) -> Stream:
-    return [codec.decode_update_v2(codec.encode(update)) for update in updates]
+    return [v2.decode_update(codec.encode(update)) for update in updates]
 
 
 def chunk(message_id: str, text: str, kind: str = "agent_message_chunk") -> Json:
@@ -792,7 +792,7 @@ def test_meta_is_patched_by_the_rule_of_the_draft(rule: str, part: str) -> None:
 def test_a_malformed_field_does_not_clear() -> None:
     session = folded(tool_call(status="in_progress", title="t", content=[]))
     faults: list[Any] = []
-    update = codec.decode_update_v2(dumps(tool_call(status=5, title=[], _meta=3)), faults)
+    update = v2.decode_update(dumps(tool_call(status=5, title=[], _meta=3)), faults)
     session.apply(update)
     call = session.tool_calls["a"]
     assert (call.status, call.title, call.meta) == ("in_progress", "t", None)

@@ -94,14 +94,14 @@ METADATA = {
 
 
 def test_version_1_reports_messages_as_chunks() -> None:
-    assert codec.decode_update_v1(dumps(STREAMED)) == v1.AgentMessageChunk(
+    assert v1.decode_update(dumps(STREAMED)) == v1.AgentMessageChunk(
         TextContent("Analyzing..."), message_id="msg_agent_c42b9"
     )
 
 
 @pytest.mark.parametrize("example", [STREAMED, *REPLACED, *CONTINUED, METADATA])
 def test_the_examples_are_written_as_they_were_read(example: Json) -> None:
-    assert canonical(codec.to_json(codec.decode_update_v2(dumps(example)))) == canonical(example)
+    assert canonical(codec.to_json(v2.decode_update(dumps(example)))) == canonical(example)
 
 
 def test_content_of_a_message_update_replaces_what_chunks_accumulated() -> None:
@@ -134,7 +134,7 @@ def test_the_message_id_is_required_on_whole_messages_and_chunks(kind: str, dama
     for update in (whole("A", kind=kind), chunk("A", kind)):
         del update["messageId"]
         with pytest.raises(Malformed):
-            codec.decode_update_v2(dumps({**update, **damage}))
+            v2.decode_update(dumps({**update, **damage}))
 
 
 @each_kind
@@ -198,7 +198,7 @@ def test_a_chunk_appends_its_single_item_to_the_message_of_its_id(kind: str) -> 
 @pytest.mark.parametrize("content", [[text("A")], "A", None])
 def test_the_content_of_a_chunk_is_a_single_item(kind: str, content: Any) -> None:
     with pytest.raises(Malformed):
-        codec.decode_update_v2(dumps({**chunk("A", kind), "content": content}))
+        v2.decode_update(dumps({**chunk("A", kind), "content": content}))
 
 
 # ---- interaction between updates and chunks --------------------------------------------------
@@ -272,6 +272,6 @@ def test_omitted_null_and_concrete_values_are_told_apart_on_the_wire(
     value: Any = [text("A")] if key == "content" else {"k": 1}
     for given, expected in (({}, UNSET), ({key: None}, None), ({key: value}, value)):
         update = whole(kind=kind, **given)
-        read = codec.decode_update_v2(dumps(update))
+        read = v2.decode_update(dumps(update))
         assert codec.to_json(getattr(read, name)) == expected
         assert canonical(codec.to_json(read)) == canonical(update)

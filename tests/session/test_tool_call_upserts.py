@@ -47,27 +47,25 @@ def text(value: str) -> Json:
 
 
 def test_version_1_has_two_tool_call_updates() -> None:
-    created = codec.decode_update_v1(dumps(CREATED_IN_VERSION_1))
+    created = v1.decode_update(dumps(CREATED_IN_VERSION_1))
     assert created == v1.ToolCall(
         "call_001", "Reading configuration file", kind="read", status="pending"
     )
-    completed = codec.decode_update_v1(dumps(COMPLETED))
+    completed = v1.decode_update(dumps(COMPLETED))
     assert completed == v1.ToolCallUpdate("call_001", status="completed")
 
 
 @pytest.mark.parametrize("example", [CREATED_IN_VERSION_1, COMPLETED])
 def test_the_examples_are_written_as_they_were_read(example: Json) -> None:
-    assert canonical(codec.to_json(codec.decode_update_v1(dumps(example)))) == canonical(example)
+    assert canonical(codec.to_json(v1.decode_update(dumps(example)))) == canonical(example)
 
 
 def test_version_2_has_no_tool_call_update_of_that_name() -> None:
-    assert isinstance(codec.decode_update_v2(dumps(CREATED_IN_VERSION_1)), Unknown)
+    assert isinstance(v2.decode_update(dumps(CREATED_IN_VERSION_1)), Unknown)
 
 
 def test_version_2_has_one_update_for_creating_and_updating() -> None:
-    assert codec.decode_update_v2(dumps(COMPLETED)) == v2.ToolCallUpdate(
-        "call_001", status="completed"
-    )
+    assert v2.decode_update(dumps(COMPLETED)) == v2.ToolCallUpdate("call_001", status="completed")
 
 
 # ---- the payload is an upsert keyed by toolCallId --------------------------------------------
@@ -101,7 +99,7 @@ def test_tool_calls_of_different_ids_are_patched_apart() -> None:
 @pytest.mark.parametrize("damage", [{}, {"toolCallId": None}, {"toolCallId": 5}])
 def test_the_tool_call_id_is_required(damage: Json) -> None:
     with pytest.raises(Malformed):
-        codec.decode_update_v2(dumps({"sessionUpdate": "tool_call_update", "title": "t", **damage}))
+        v2.decode_update(dumps({"sessionUpdate": "tool_call_update", "title": "t", **damage}))
 
 
 # ---- the patch fields: field, what it is set to, another value, what null makes of it --------
@@ -208,7 +206,7 @@ def test_the_title_may_come_later_than_the_id() -> None:
 def test_omitted_null_and_concrete_values_are_told_apart_on_the_wire(key: str) -> None:
     name, value, _, _ = PATCH_FIELDS[key]
     omitted, null, concrete = (
-        codec.decode_update_v2(dumps(each))
+        v2.decode_update(dumps(each))
         for each in (update(), update(**{key: None}), update(**{key: value}))
     )
     assert getattr(omitted, name) is UNSET

@@ -163,7 +163,7 @@ def test_an_example_is_written_as_it_was_read(name: str) -> None:
 
 @pytest.mark.parametrize("line", [CREATING, UPDATING])
 def test_an_update_is_read_from_its_line_in_one_pass(line: Json) -> None:
-    assert codec.decode_update_line_v1(dumps(line)) == codec.decode(
+    assert v1.decode_update_line(dumps(line)) == codec.decode(
         dumps(line["params"]), v1.SessionNotification
     )
 
@@ -178,7 +178,7 @@ def test_the_methods_of_the_examples_are_known() -> None:
 
 def created(**fields: Any) -> v1.ToolCall:
     update = {"sessionUpdate": "tool_call", "toolCallId": "a", "title": "t", **fields}
-    read = codec.decode_update_v1(dumps(update))
+    read = v1.decode_update(dumps(update))
     assert isinstance(read, v1.ToolCall)
     assert canonical(codec.to_json(read)) == canonical(update)
     return read
@@ -189,7 +189,7 @@ def test_creating_needs_an_id_and_a_title(missing: str) -> None:
     update = {"sessionUpdate": "tool_call", "toolCallId": "a", "title": "t"}
     del update[missing]
     with pytest.raises(Malformed, match=missing):
-        codec.decode_update_v1(dumps(update))
+        v1.decode_update(dumps(update))
 
 
 KINDS = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"]
@@ -222,7 +222,7 @@ def test_raw_input_and_output_are_kept_whatever_they_are(raw: Any) -> None:
 
 def updated(**fields: Any) -> v1.ToolCallUpdate:
     update = {"sessionUpdate": "tool_call_update", "toolCallId": "a", **fields}
-    read = codec.decode_update_v1(dumps(update))
+    read = v1.decode_update(dumps(update))
     assert isinstance(read, v1.ToolCallUpdate)
     assert canonical(codec.to_json(read)) == canonical(update)
     return read
@@ -241,7 +241,7 @@ FIELDS: dict[str, tuple[str, Any]] = {
 
 def test_an_update_needs_an_id() -> None:
     with pytest.raises(Malformed, match="toolCallId"):
-        codec.decode_update_v1(b'{"sessionUpdate":"tool_call_update","title":"t"}')
+        v1.decode_update(b'{"sessionUpdate":"tool_call_update","title":"t"}')
 
 
 @pytest.mark.parametrize("key", FIELDS)
@@ -325,7 +325,7 @@ def test_a_diff_of_a_new_file_has_no_original_content(given: Json, expected: Any
 def test_known_content_that_is_malformed_is_skipped_and_reported(malformed: Json) -> None:
     faults: list[Any] = []
     update = {"sessionUpdate": "tool_call_update", "toolCallId": "a"}
-    read: Any = codec.decode_update_v1(dumps({**update, "content": [malformed, TERMINAL]}), faults)
+    read: Any = v1.decode_update(dumps({**update, "content": [malformed, TERMINAL]}), faults)
     assert read.content == [v1.Terminal("term_xyz789")]
     assert len(faults) == 1
     assert faults[0].path.startswith(".content[0]")

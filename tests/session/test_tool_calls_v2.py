@@ -283,15 +283,13 @@ def test_unknown_content_survives_storing_and_replaying() -> None:
 
 def test_unknown_content_survives_forwarding() -> None:
     sent = {**chunk("1"), "content": UNKNOWN_CONTENT}
-    assert canonical(codec.to_json(codec.decode_update_v2(dumps(sent)))) == canonical(sent)
+    assert canonical(codec.to_json(v2.decode_update(dumps(sent)))) == canonical(sent)
 
 
 @pytest.mark.parametrize("kind", ["content", "diff", "terminal"])
 def test_known_content_that_is_malformed_is_skipped_and_never_unknown(kind: str) -> None:
     faults: list[Any] = []
-    read: Any = codec.decode_update_v2(
-        dumps(update(content=[{"type": kind}, UNKNOWN_CONTENT])), faults
-    )
+    read: Any = v2.decode_update(dumps(update(content=[{"type": kind}, UNKNOWN_CONTENT])), faults)
     assert [fault.path for fault in faults] == [".content[0]"]
     assert [item.tag for item in read.content] == ["_acme.dev/chart"]
 
@@ -364,5 +362,5 @@ def test_a_location_is_a_path_and_perhaps_a_line(location: Json, line: Any) -> N
 
 def test_a_location_needs_a_path() -> None:
     faults: list[Any] = []
-    codec.decode_update_v2(dumps(update(locations=[{"line": 1}])), faults)
+    v2.decode_update(dumps(update(locations=[{"line": 1}])), faults)
     assert [fault.path for fault in faults] == [".locations[0]"]

@@ -19,7 +19,7 @@ from twofold.term.display import Display
 from twofold.term.emulator import Emulator
 from twofold.term.paint import Paint
 from twofold.view.outline import footer
-from twofold.wire import codec, v2
+from twofold.wire import v2
 from twofold.wire.content import TextContent
 from twofold.wire.shared import (
     CompactionSummaryChunk,
@@ -85,7 +85,7 @@ def counted(work: Callable[[], object]) -> int:
 
 
 def unknown(tag: str) -> v2.SessionUpdate:
-    return codec.decode_update_v2(json.dumps({"sessionUpdate": tag}))
+    return v2.decode_update(json.dumps({"sessionUpdate": tag}))
 
 
 def call(identity: str, status: str = "in_progress", **fields: Any) -> v2.ToolCallUpdate:

@@ -139,7 +139,7 @@ def test_of_unknown_updates_the_first_kinds_are_named_and_the_others_counted() -
     keys: list[Key] = []
     for number in range(MOST_KINDS + 5):
         for tag in ("often", f"tag{number}"):
-            update = codec.decode_update_v2(json.dumps({"sessionUpdate": tag}))
+            update = v2.decode_update(json.dumps({"sessionUpdate": tag}))
             keys += follower.take(session.apply(update))
     found = [follower.block(key) for key in dict.fromkeys(keys)]
     assert found[:2] == [UnknownBlock("often", MOST_KINDS + 5), UnknownBlock("tag0", 1)]

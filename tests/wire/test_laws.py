@@ -94,18 +94,18 @@ def test_what_a_method_takes_and_gives_is_written_as_it_was_read(name: str) -> N
 
 @given(v2_updates())
 def test_parsed_json_and_bytes_are_read_alike(update: Json) -> None:
-    assert codec.read(update, v2.SessionUpdate) == codec.decode_update_v2(dumps(update))
+    assert codec.read(update, v2.SessionUpdate) == v2.decode_update(dumps(update))
 
 
 @given(v1_updates(unknown=True))
 def test_parsed_json_and_bytes_are_read_alike_in_version_1(update: Json) -> None:
-    assert codec.read(update, v1.SessionUpdate) == codec.decode_update_v1(dumps(update))
+    assert codec.read(update, v1.SessionUpdate) == v1.decode_update(dumps(update))
 
 
 @given(v2_updates())
 def test_text_and_bytes_are_read_alike(update: Json) -> None:
     data = dumps(update)
-    assert codec.decode_update_v2(data.decode()) == codec.decode_update_v2(data)
+    assert v2.decode_update(data.decode()) == v2.decode_update(data)
 
 
 @given(st.sampled_from((1, 2)), st.data())
@@ -116,10 +116,10 @@ def test_a_whole_line_in_one_pass_says_the_same_as_its_params(
     params = {"sessionId": "s", "update": update}
     line = dumps({"jsonrpc": "2.0", "method": "session/update", "params": params})
     if version == 2:
-        in_one_pass: Any = codec.decode_update_line_v2(line)
+        in_one_pass: Any = v2.decode_update_line(line)
         slowly: Any = codec.decode(dumps(params), v2.UpdateSessionNotification)
     else:
-        in_one_pass = codec.decode_update_line_v1(line)
+        in_one_pass = v1.decode_update_line(line)
         slowly = codec.decode(dumps(params), v1.SessionNotification)
     assert in_one_pass is None or in_one_pass == slowly
 
@@ -131,7 +131,7 @@ PLAIN_CHUNK = {
 }
 
 
-@pytest.mark.parametrize("read", [codec.decode_update_line_v1, codec.decode_update_line_v2])
+@pytest.mark.parametrize("read", [v1.decode_update_line, v2.decode_update_line])
 def test_a_plain_line_is_read_in_one_pass(read: Any) -> None:
     params = {"sessionId": "s", "update": PLAIN_CHUNK}
     notification = read(dumps({"jsonrpc": "2.0", "method": "session/update", "params": params}))
@@ -155,7 +155,7 @@ def test_a_plain_line_is_read_in_one_pass(read: Any) -> None:
         b"[" * 100_000,
     ],
 )
-@pytest.mark.parametrize("read", [codec.decode_update_line_v1, codec.decode_update_line_v2])
+@pytest.mark.parametrize("read", [v1.decode_update_line, v2.decode_update_line])
 def test_any_other_line_is_left_to_the_slow_way(read: Any, line: bytes) -> None:
     assert read(line) is None
 
@@ -182,7 +182,7 @@ def test_omitted_null_and_a_value_are_kept_apart(version: int, state: str) -> No
 
 
 def test_omitted_is_unset_null_is_none_and_a_value_is_itself() -> None:
-    update = codec.decode_update_v2(
+    update = v2.decode_update(
         b'{"sessionUpdate":"tool_call_update","toolCallId":"a","title":null,"content":[]}'
     )
     assert isinstance(update, v2.ToolCallUpdate)
@@ -254,14 +254,14 @@ def raw_input(text: str, more: str = "") -> str:
 @pytest.mark.parametrize("unknown_field", ["", ',"futureField":1'])
 def test_a_number_in_raw_input_survives(number: str, unknown_field: str) -> None:
     text = NUMBERS[number]
-    written = codec.encode(codec.decode_update_v2(raw_input(f"[{text}]", unknown_field)))
+    written = codec.encode(v2.decode_update(raw_input(f"[{text}]", unknown_field)))
     assert json.loads(written)["rawInput"] == [json.loads(text)]
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400"])
 def test_a_number_beyond_the_floats_is_not_written_as_null(number: str) -> None:
     try:
-        read = codec.decode_update_v2(raw_input(number))
+        read = v2.decode_update(raw_input(number))
     except Malformed:
         return  # refusing it is as good as keeping it
     assert json.loads(codec.encode(read))["rawInput"] is not None
@@ -269,7 +269,7 @@ def test_a_number_beyond_the_floats_is_not_written_as_null(number: str) -> None:
 
 @pytest.mark.parametrize("text", ["7", "7.0", "7e0", "70e-1"])
 def test_an_integer_may_be_written_as_a_float(text: str) -> None:
-    update = codec.decode_update_v2(f'{{"sessionUpdate":"usage_update","used":{text},"size":7}}')
+    update = v2.decode_update(f'{{"sessionUpdate":"usage_update","used":{text},"size":7}}')
     assert json.loads(codec.encode(update))["used"] == 7
 
 
@@ -281,7 +281,7 @@ def nested(depth: int, extra: str = "") -> str:
 @pytest.mark.parametrize("extra", ["", ',"futureField":1', ',"title":"\\ud800"'])
 def test_deep_nesting_survives(depth: int, extra: str) -> None:
     update = nested(depth, extra)
-    assert canonical(json.loads(codec.encode(codec.decode_update_v2(update)))) == canonical(
+    assert canonical(json.loads(codec.encode(v2.decode_update(update)))) == canonical(
         json.loads(update)
     )
 
@@ -297,7 +297,7 @@ def test_what_was_read_can_be_written_however_deep() -> None:
     """A message that nobody has trouble reading must not end the one who passes it on."""
     for depth in range(350, 950, 50):
         try:
-            read = codec.decode_update_v2(nested(depth, ',"futureField":1'))
+            read = v2.decode_update(nested(depth, ',"futureField":1'))
         except Malformed:
             continue
         assert codec.encode(read).count(b"[") == depth
@@ -314,7 +314,7 @@ WITHIN_PLAIN_JSON: dict[str, Any] = {
 @pytest.mark.parametrize("where", WITHIN_PLAIN_JSON)
 def test_a_struct_within_plain_json_keeps_what_nobody_knows(where: str) -> None:
     within, update = WITHIN_PLAIN_JSON[where], {**PLAIN_CHUNK, "futureField": 1}
-    written = json.loads(codec.encode(within(codec.decode_update_v2(dumps(update)))))
+    written = json.loads(codec.encode(within(v2.decode_update(dumps(update)))))
     assert canonical(written) == canonical(within(update))
 
 
@@ -370,7 +370,7 @@ def test_every_known_tag_of_version_2_has_a_struct(tag: str) -> None:
     @settings(max_examples=5)
     @given(v2_updates(tag))
     def holds(update: Json) -> None:
-        assert not isinstance(codec.decode_update_v2(dumps(update)), Unknown)
+        assert not isinstance(v2.decode_update(dumps(update)), Unknown)
 
     holds()
 
@@ -380,7 +380,7 @@ def test_every_known_tag_of_version_1_has_a_struct(tag: str) -> None:
     @settings(max_examples=5)
     @given(v1_updates(tag))
     def holds(update: Json) -> None:
-        assert not isinstance(codec.decode_update_v1(dumps(update)), Unknown)
+        assert not isinstance(v1.decode_update(dumps(update)), Unknown)
 
     holds()
 
@@ -678,19 +678,19 @@ REQUIRED_NOTHING = {"session_info_update"}
 @pytest.mark.parametrize("tag", V2_TAGS)
 def test_a_known_tag_of_version_2_without_its_payload_is_malformed(tag: str) -> None:
     if tag in REQUIRED_NOTHING:
-        assert not isinstance(codec.decode_update_v2(dumps({"sessionUpdate": tag})), Unknown)
+        assert not isinstance(v2.decode_update(dumps({"sessionUpdate": tag})), Unknown)
         return
     with pytest.raises(Malformed, match="missing"):
-        codec.decode_update_v2(dumps({"sessionUpdate": tag}))
+        v2.decode_update(dumps({"sessionUpdate": tag}))
 
 
 @pytest.mark.parametrize("tag", V1_TAGS)
 def test_a_known_tag_of_version_1_without_its_payload_is_malformed(tag: str) -> None:
     if tag in REQUIRED_NOTHING:
-        assert not isinstance(codec.decode_update_v1(dumps({"sessionUpdate": tag})), Unknown)
+        assert not isinstance(v1.decode_update(dumps({"sessionUpdate": tag})), Unknown)
         return
     with pytest.raises(Malformed, match="missing"):
-        codec.decode_update_v1(dumps({"sessionUpdate": tag}))
+        v1.decode_update(dumps({"sessionUpdate": tag}))
 
 
 @settings(max_examples=100)
@@ -701,7 +701,7 @@ def test_a_known_tag_with_a_damaged_payload_never_becomes_unknown(
     key = data.draw(st.sampled_from([key for key in update if key != "sessionUpdate"]))
     update = {**update, key: data.draw(st.sampled_from((5, None, [], "x", {"type": "?"})))}
     try:
-        read = codec.decode_update_v2(dumps(update))
+        read = v2.decode_update(dumps(update))
     except Malformed:
         return
     assert not isinstance(read, Unknown)

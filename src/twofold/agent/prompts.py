@@ -6,7 +6,7 @@ However a turn ends, its prompt is answered, and nothing it left open stays so.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -16,7 +16,7 @@ from twofold.peer.inbox import spawn
 from twofold.peer.problems import Problem, described
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RequestError
 from twofold.wire import codec, v1, v2
-from twofold.wire.base import UNSET, Known
+from twofold.wire.base import UNSET, known_values
 from twofold.wire.content import (
     AudioContent,
     ContentBlock,
@@ -36,7 +36,7 @@ SLACK = 1.0
 
 _CANCELLED = v2.StateUpdate("idle", "cancelled")
 _INTERNAL = Error(INTERNAL_ERROR, "Internal error", UNSET)
-_REASONS = next(mark for mark in get_args(v1.StopReason) if isinstance(mark, Known)).values
+_REASONS = tuple(known_values(v1.StopReason))  # a handler may return what cannot be hashed
 _LEFT_OPEN = {"cancelled": "cancelled", "error": "failed"}
 
 _CAPABILITIES: tuple[tuple[type, str], ...] = (

@@ -223,7 +223,7 @@ def _fold(file: BinaryIO, session: Session) -> tuple[int, int]:
     for line in file:
         try:
             if not line.isspace():  # two who mend the same torn line leave an empty one
-                session.apply(codec.decode_update_v2(line))
+                session.apply(v2.decode_update(line))
         except PeerError as error:
             if not line.endswith(b"\n"):
                 break  # torn by a crash, or somebody is about to write the rest

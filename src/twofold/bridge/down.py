@@ -208,7 +208,7 @@ class DownUpdates(Translation):
     def from_agent(self, line: bytes | LineTooLong) -> None:
         """A line of the agent; updates are most of them, and are read in one go."""
         if isinstance(line, bytes):
-            note = codec.decode_update_line_v2(line)
+            note = v2.decode_update_line(line)
             if note is not None:
                 self.update(note)
                 return

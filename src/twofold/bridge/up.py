@@ -93,7 +93,7 @@ class UpTurns(Translation):
 
     def from_agent(self, line: bytes | LineTooLong) -> None:
         """A line of the agent; updates are most of them, and are read in one go."""
-        note = codec.decode_update_line_v1(line) if isinstance(line, bytes) else None
+        note = v1.decode_update_line(line) if isinstance(line, bytes) else None
         if note is None:
             super().from_agent(line)
             return

@@ -41,7 +41,7 @@ from twofold.text import one_line
 from twofold.transport.base import Transport
 from twofold.transport.process import Process
 from twofold.version import VERSION
-from twofold.wire import codec, v1, v2
+from twofold.wire import v1, v2
 from twofold.wire.shared import Implementation
 
 # What an agent said of itself, and what is not asked of it because it cannot do it.
@@ -159,8 +159,8 @@ Open: TypeAlias = Callable[[], Awaitable[Transport]]
 """Opens a transport to an agent: what is not a command but can be started again."""
 
 _LINES: dict[int, Callable[[bytes | str], Any]] = {
-    1: codec.decode_update_line_v1,
-    2: codec.decode_update_line_v2,
+    1: v1.decode_update_line,
+    2: v2.decode_update_line,
 }
 
 

@@ -7,7 +7,7 @@ content, what a message already showed, terminals) is in `convert.downgrader`, w
 functions.
 """
 
-from typing import Any, get_args
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from twofold.convert.options import downgrade_command, downgrade_config_option, 
 from twofold.convert.patches import BadPatch, FilePatch, parse_patch
 from twofold.convert.upgrade import PLAN_ID, terminals_in, upgrade_diff
 from twofold.wire import v1, v2
-from twofold.wire.base import UNSET, Known
+from twofold.wire.base import UNSET, known_values
 from twofold.wire.content import Annotations, ContentBlock, Role, TextContent, UnknownContent
 from twofold.wire.shared import (
     CompactionSummaryChunk,
@@ -34,18 +34,12 @@ from twofold.wire.shared import (
     UsageUpdate,
 )
 
-
-def _known(alias: Any) -> frozenset[str]:
-    known = next(mark for mark in get_args(alias) if isinstance(mark, Known))
-    return frozenset(known.values)
-
-
-_KINDS = _known(ToolKind)
-_STATUSES = _known(v1.ToolCallStatus)
-_PLAN_STATUSES = _known(v1.PlanEntryStatus)
-_PRIORITIES = _known(PlanEntryPriority)
-_ROLES = _known(Role)
-OPTION_KINDS = _known(PermissionOptionKind)
+_KINDS = known_values(ToolKind)
+_STATUSES = known_values(v1.ToolCallStatus)
+_PLAN_STATUSES = known_values(v1.PlanEntryStatus)
+_PRIORITIES = known_values(PlanEntryPriority)
+_ROLES = known_values(Role)
+OPTION_KINDS = known_values(PermissionOptionKind)
 
 CHUNKS: dict[type[v2.ContentChunk], type[v1.ContentChunk]] = {
     v2.AgentMessageChunk: v1.AgentMessageChunk,

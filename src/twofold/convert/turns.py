@@ -17,16 +17,14 @@ from msgspec import Struct, field
 from twofold.convert.losses import Losses, carried
 from twofold.rpc.errors import INTERNAL_ERROR, REQUEST_CANCELLED
 from twofold.wire import codec, v1, v2
-from twofold.wire.base import UNSET, Extras, Malformed
+from twofold.wire.base import UNSET, Extras, Malformed, known_values
 from twofold.wire.content import ContentBlock, TextContent
 from twofold.wire.shared import Error
 
 CANCELLED: Final = v2.StateUpdate("idle", "cancelled")
 """The end of a turn that was cancelled."""
 
-STOP_REASONS: Final = frozenset(
-    {"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
-)
+STOP_REASONS: Final = known_values(v1.StopReason)
 """The stop reasons that version 1 has."""
 
 

@@ -9,7 +9,7 @@ The structs forbid unknown fields, so that msgspec's fast decoder itself says wh
 `wire.codec` then reads the message again, slowly and forgivingly.
 """
 
-from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, Union
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, Union, get_args
 
 from msgspec import UNSET, Struct, UnsetType, field
 from msgspec import Meta as Limit
@@ -34,6 +34,7 @@ __all__ = [
     "alternates",
     "alternative_to",
     "field",
+    "known_values",
 ]
 
 T = TypeVar("T")
@@ -86,6 +87,12 @@ class Known:
 
     def __repr__(self) -> str:
         return f"Known{self.values}"
+
+
+def known_values(enumeration: Any) -> frozenset[str]:
+    """The values that the protocol has given a meaning to, of an alias such as `StopReason`."""
+    known = next(mark for mark in get_args(enumeration) if isinstance(mark, Known))
+    return frozenset(known.values)
 
 
 class Extras:

@@ -17,10 +17,10 @@ from math import isinf
 from typing import (
     Annotated,
     Any,
+    Final,
     NoReturn,
     TypeAlias,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -29,7 +29,6 @@ from typing import (
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from twofold.wire import v1, v2
 from twofold.wire.base import (
     LENIENT,
     NULL_IS_DEFAULT,
@@ -307,12 +306,15 @@ def _finite(text: str) -> float:
 
 # ---- decoding ------------------------------------------------------------------------------
 
+NOT_DECODED: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What msgspec raises for data that has to be read with care, or not at all."""
+
 
 def decode(data: bytes | str, shape: Any, faults: list[Fault] | None = None) -> Any:
     """Read JSON as `shape` (a struct, or a union of structs)."""
     try:
-        return _decoder(shape).decode(data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return decoder(shape).decode(data)
+    except NOT_DECODED:
         return reader(shape)(parse(data), "", [] if faults is None else faults)
 
 
@@ -327,8 +329,8 @@ def read(value: Any, shape: Any, faults: list[Fault] | None = None) -> Any:
 def parse(data: bytes | str) -> Any:
     """JSON as dicts and lists; raises `Malformed` for anything that is not JSON."""
     try:
-        return _decoder(Any).decode(data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return decoder(Any).decode(data)
+    except NOT_DECODED as error:
         reason = str(error)
     try:  # msgspec refuses lone surrogates, which JSON can say and peers do send
         text = data if isinstance(data, str) else data.decode()
@@ -337,48 +339,9 @@ def parse(data: bytes | str) -> Any:
         raise Malformed("", f"not JSON: {reason}") from None
 
 
-def decode_update_v1(data: bytes | str, faults: list[Fault] | None = None) -> v1.SessionUpdate:
-    """Read one session update of version 1."""
-    return cast("v1.SessionUpdate", decode(data, v1.SessionUpdate, faults))
-
-
-def decode_update_v2(data: bytes | str, faults: list[Fault] | None = None) -> v2.SessionUpdate:
-    """Read one session update of version 2."""
-    return cast("v2.SessionUpdate", decode(data, v2.SessionUpdate, faults))
-
-
-class _UpdateLineV1(Struct, tag_field="method", tag="session/update", forbid_unknown_fields=True):
-    params: v1.SessionNotification
-    jsonrpc: str
-
-
-class _UpdateLineV2(Struct, tag_field="method", tag="session/update", forbid_unknown_fields=True):
-    params: v2.UpdateSessionNotification
-    jsonrpc: str
-
-
-_line_v1 = msgspec.json.Decoder(_UpdateLineV1, float_hook=_finite).decode
-_line_v2 = msgspec.json.Decoder(_UpdateLineV2, float_hook=_finite).decode
-
-
-def decode_update_line_v1(line: bytes | str) -> v1.SessionNotification | None:
-    """The params of a plain `session/update` line in one pass; None for any other line."""
-    try:
-        return _line_v1(line).params
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-
-
-def decode_update_line_v2(line: bytes | str) -> v2.UpdateSessionNotification | None:
-    """The params of a plain `session/update` line in one pass; None for any other line."""
-    try:
-        return _line_v2(line).params
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-
-
 @cache
-def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
+def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
+    """The strict decoder of `shape`, made once; it raises one of `NOT_DECODED`."""
     return msgspec.json.Decoder(shape, float_hook=_finite)
 
 

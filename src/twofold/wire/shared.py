@@ -1,28 +1,11 @@
-"""What else both versions share, to the letter."""
+"""The other shapes that both versions share, to the letter."""
 
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Meta as Limit
 
-from twofold.wire.base import UNSET, Items, Known, Maybe, Number, Wire
+from twofold.wire.base import UNSET, Items, Known, Maybe, Number, StrictMaybe, Unknown, Wire
 from twofold.wire.content import ContentBlock
-
-# What a method of the protocol is: who answers it, and what goes in and out.
-
-
-Side: TypeAlias = Literal["agent", "client", "both"]
-
-
-class Method(NamedTuple):
-    """One row of a version's method table."""
-
-    side: Side
-    """Who handles it."""
-    params: Any
-    """The type of its params."""
-    result: Any
-    """The type of its result; None for a notification."""
-
 
 UInt: TypeAlias = Annotated[int, Limit(ge=0)]
 UInt16: TypeAlias = Annotated[int, Limit(ge=0, le=0xFFFF)]
@@ -177,10 +160,6 @@ class SessionMessageChunk(Wire, tag_field="sessionUpdate", tag="session_message_
     content: ContentBlock
 
 
-class SubagentSessionCapabilities(Wire):
-    cancel: Maybe[Capability] = UNSET
-
-
 class SelectedPermissionOutcome(Wire, tag_field="outcome", tag="selected"):
     option_id: str
 
@@ -201,3 +180,101 @@ class SessionParams(Wire):
     """Params that only name a session."""
 
     session_id: str
+
+
+# ---- the state of a session, and of a subagent's ---------------------------------------------
+
+
+SessionStopReason: TypeAlias = Annotated[
+    str, Known("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
+]
+StateName: TypeAlias = Annotated[str, Known("running", "idle", "requires_action")]
+
+
+class BackgroundTerminal(Wire, tag_field="type", tag="terminal"):
+    terminal_id: str
+
+
+class BackgroundToolCall(Wire, tag_field="type", tag="tool_call"):
+    tool_call_id: str
+
+
+class BackgroundSubagent(Wire, tag_field="type", tag="subagent"):
+    """Unstable."""
+
+    session_id: str
+
+
+class UnknownBackgroundWork(Unknown, tag_field="type", tag="?"):
+    pass
+
+
+BackgroundWork: TypeAlias = (
+    BackgroundTerminal | BackgroundToolCall | BackgroundSubagent | UnknownBackgroundWork
+)
+
+
+class State(Wire):
+    """A snapshot of what a session is doing; which fields go with which state is the peer's."""
+
+    state: StateName
+    stop_reason: Maybe[SessionStopReason] = UNSET
+    error: Maybe[Error] = UNSET
+    usage: Maybe[Usage] = UNSET  # unstable
+    background: Maybe[list[BackgroundWork]] = UNSET
+
+
+class SubagentSessionCapabilities(Wire):
+    cancel: Maybe[Capability] = UNSET
+
+
+class SubagentUpdate(Wire, tag_field="sessionUpdate", tag="subagent_update"):
+    """Unstable."""
+
+    session_id: str
+    title: Maybe[str] = UNSET
+    description: Maybe[str] = UNSET
+    capabilities: Maybe[SubagentSessionCapabilities] = UNSET
+    state: Maybe[State] = UNSET
+    cwd: StrictMaybe[str] = UNSET
+    additional_directories: StrictMaybe[list[str]] = UNSET
+
+
+# ---- plans -----------------------------------------------------------------------------------
+
+
+class PlanFile(Wire, tag_field="type", tag="file"):
+    """Unstable."""
+
+    plan_id: str
+    uri: str
+
+
+class PlanMarkdown(Wire, tag_field="type", tag="markdown"):
+    """Unstable."""
+
+    plan_id: str
+    content: str
+
+
+class UnknownPlan(Unknown, tag_field="type", tag="?"):
+    @property
+    def plan_id(self) -> str:
+        return str(self.raw.fields.get("planId", ""))
+
+
+# ---- methods ---------------------------------------------------------------------------------
+
+
+Side: TypeAlias = Literal["agent", "client", "both"]
+
+
+class Method(NamedTuple):
+    """One row of a version's method table."""
+
+    side: Side
+    """Who handles it."""
+    params: Any
+    """The type of its params."""
+    result: Any
+    """The type of its result; None for a notification."""

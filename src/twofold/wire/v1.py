@@ -1,16 +1,22 @@
-"""ACP version 1: only what version 2 says differently.
+"""ACP version 1.
 
-The schema of version 1 is closed, and strict peers fail on what they do not know. Reading it here
-is as open as reading version 2: an unknown variant, kind or status is kept.
+What both versions share is in `content`, `elicitation` and `shared`, and is part of this module
+too. The schema of version 1 is closed, and strict peers fail on what they do not know. Reading it
+here is as open as reading version 2: an unknown variant, kind or status is kept.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
+from msgspec import Struct
+
+from twofold.wire import codec
 from twofold.wire.base import (
     NULL_IS_DEFAULT,
     STRICT,
     UNSET,
     DefaultOnNull,
+    Fault,
     Items,
     Known,
     LenientItems,
@@ -23,54 +29,33 @@ from twofold.wire.base import (
     alternative_to,
 )
 from twofold.wire.content import *
-from twofold.wire.content import ContentBlock
 from twofold.wire.elicitation import *
-from twofold.wire.elicitation import (
-    ElicitationCapabilities,
-    ElicitationPropertySchema,
-    ElicitationSchemaType,
-    ElicitationScope,
-    ElicitationUrl,
-    UnknownElicitation,
-)
 from twofold.wire.shared import *
-from twofold.wire.shared import (
-    CancelledPermissionOutcome,
-    Capability,
-    CompactionSummaryChunk,
-    CompactionUpdate,
-    Content,
-    EnvVariable,
-    HttpHeader,
-    Implementation,
-    Method,
-    Notice,
-    PermissionOption,
-    PlanEntryPriority,
-    PlanRemoved,
-    SelectedPermissionOutcome,
-    SessionConfigOptionCategory,
-    SessionConfigSelectOption,
-    SessionInfoUpdate,
-    SessionMessage,
-    SessionMessageChunk,
-    ToolKind,
-    UInt,
-    UInt16,
-    UInt32,
-    Usage,
-    UsageUpdate,
-)
-from twofold.wire.v2 import PlanFile, PlanMarkdown, SubagentUpdate, UnknownPlan
 
-# Session updates of version 1.
+# ---- messages --------------------------------------------------------------------------------
 
 
-ToolCallStatus: TypeAlias = Annotated[str, Known("pending", "in_progress", "completed", "failed")]
-PlanEntryStatus: TypeAlias = Annotated[str, Known("pending", "in_progress", "completed")]
+class ContentChunk(Wire):
+    content: ContentBlock
+    message_id: Maybe[str] = UNSET
+
+
+class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
+    pass
+
+
+class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk"):
+    pass
+
+
+class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk"):
+    pass
 
 
 # ---- tool calls ------------------------------------------------------------------------------
+
+
+ToolCallStatus: TypeAlias = Annotated[str, Known("pending", "in_progress", "completed", "failed")]
 
 
 class Diff(Wire, tag_field="type", tag="diff"):
@@ -129,24 +114,10 @@ class ToolCallUpdate(ToolCallPatch, tag_field="sessionUpdate", tag="tool_call_up
     """A patch of one tool call, as a session update."""
 
 
-# ---- session/update --------------------------------------------------------------------------
+# ---- plans -----------------------------------------------------------------------------------
 
 
-class ContentChunk(Wire):
-    content: ContentBlock
-    message_id: Maybe[str] = UNSET
-
-
-class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
-    pass
-
-
-class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk"):
-    pass
-
-
-class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk"):
-    pass
+PlanEntryStatus: TypeAlias = Annotated[str, Known("pending", "in_progress", "completed")]
 
 
 class PlanEntry(Wire):
@@ -171,6 +142,9 @@ class PlanUpdate(Wire, tag_field="sessionUpdate", tag="plan_update"):
     """Unstable in version 1."""
 
     plan: PlanUpdateContent
+
+
+# ---- commands, modes and config options ------------------------------------------------------
 
 
 class UnstructuredCommandInput(Wire):
@@ -242,6 +216,9 @@ class ConfigOptionUpdate(Wire, tag_field="sessionUpdate", tag="config_option_upd
     config_options: LenientItems[SessionConfigOption]
 
 
+# ---- session/update --------------------------------------------------------------------------
+
+
 class UnknownUpdate(Unknown, tag_field="sessionUpdate", tag="?"):
     """An update of a kind we do not know."""
 
@@ -280,14 +257,6 @@ else:
 class SessionNotification(Wire):
     session_id: str
     update: SessionUpdate
-
-
-# Requests of version 1 and their results.
-
-
-StopReason: TypeAlias = Annotated[
-    str, Known("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
-]
 
 
 # ---- permission ------------------------------------------------------------------------------
@@ -602,6 +571,14 @@ class SetSessionConfigOptionResponse(Wire):
     config_options: LenientItems[SessionConfigOption]
 
 
+# ---- prompts ---------------------------------------------------------------------------------
+
+
+StopReason: TypeAlias = Annotated[
+    str, Known("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
+]
+
+
 class PromptRequest(Wire):
     session_id: str
     prompt: list[ContentBlock]
@@ -612,6 +589,9 @@ class PromptResponse(Wire):
 
     stop_reason: StopReason
     usage: Maybe[Usage] = UNSET  # unstable
+
+
+# ---- methods ---------------------------------------------------------------------------------
 
 
 METHODS: dict[str, Method] = {
@@ -645,3 +625,39 @@ METHODS: dict[str, Method] = {
     "elicitation/complete": Method("client", CompleteElicitationNotification, None),
     "$/cancel_request": Method("both", CancelRequestNotification, None),
 }
+
+
+# ---- decoding --------------------------------------------------------------------------------
+
+
+def decode_update(data: bytes | str, faults: list[Fault] | None = None) -> SessionUpdate:
+    """Decode one session update.
+
+    Args:
+        data: The update as JSON.
+        faults: What was malformed and could be left out is appended here.
+
+    Raises:
+        Malformed: The data is not JSON, or not an update of version 1.
+    """
+    return cast("SessionUpdate", codec.decode(data, SessionUpdate, faults))
+
+
+class _UpdateLine(Struct, tag_field="method", tag="session/update", forbid_unknown_fields=True):
+    params: SessionNotification
+    jsonrpc: str
+
+
+_decode_line: Callable[[bytes | str], _UpdateLine] = codec.decoder(_UpdateLine).decode
+
+
+def decode_update_line(line: bytes | str) -> SessionNotification | None:
+    """Decode a `session/update` message in one pass.
+
+    Returns:
+        Its params; None for any other message, and for one that only `decode_update` can read.
+    """
+    try:
+        return _decode_line(line).params
+    except codec.NOT_DECODED:
+        return None

@@ -1,18 +1,23 @@
 """ACP version 2 (draft of November 2026), and the shapes of its earlier drafts.
 
-Only what version 1 says differently. Shapes of earlier drafts carry the month in their name; they
-are read and written back as they came, and `convert.drafts` lifts them to the newest.
+What both versions share is in `content`, `elicitation` and `shared`, and is part of this module
+too. Shapes of earlier drafts carry the month in their name; they are read and written back as they
+came, and `convert.drafts` lifts them to the newest.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 from msgspec import Meta as Limit
+from msgspec import Struct
 
+from twofold.wire import codec
 from twofold.wire.base import (
     STRICT,
     UNSET,
     DefaultOnNull,
     Extras,
+    Fault,
     Items,
     Known,
     LenientItems,
@@ -24,46 +29,47 @@ from twofold.wire.base import (
     alternative_to,
 )
 from twofold.wire.content import *
-from twofold.wire.content import ContentBlock
 from twofold.wire.elicitation import *
-from twofold.wire.elicitation import (
-    ElicitationCapabilities,
-    ElicitationPropertySchema,
-    ElicitationSchemaType,
-    ElicitationScope,
-    ElicitationUrl,
-    UnknownElicitation,
-)
 from twofold.wire.shared import *
-from twofold.wire.shared import (
-    CancelledPermissionOutcome,
-    Capability,
-    CompactionSummaryChunk,
-    CompactionUpdate,
-    Content,
-    EnvVariable,
-    Error,
-    HttpHeader,
-    Implementation,
-    Method,
-    Notice,
-    PermissionOption,
-    PlanEntryPriority,
-    PlanRemoved,
-    SelectedPermissionOutcome,
-    SessionConfigOptionCategory,
-    SessionConfigSelectOption,
-    SessionInfoUpdate,
-    SessionMessage,
-    SessionMessageChunk,
-    SubagentSessionCapabilities,
-    ToolKind,
-    UInt16,
-    Usage,
-    UsageUpdate,
-)
 
-# Tool calls of version 2: what the agent does, and what comes of it.
+# ---- messages --------------------------------------------------------------------------------
+
+
+class ContentChunk(Wire):
+    message_id: str
+    content: ContentBlock
+
+
+class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
+    pass
+
+
+class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk"):
+    pass
+
+
+class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk"):
+    pass
+
+
+class MessagePatch(Wire):
+    message_id: str
+    content: Maybe[Items[ContentBlock]] = UNSET
+
+
+class UserMessage(MessagePatch, tag_field="sessionUpdate", tag="user_message"):
+    pass
+
+
+class AgentMessage(MessagePatch, tag_field="sessionUpdate", tag="agent_message"):
+    pass
+
+
+class AgentThought(MessagePatch, tag_field="sessionUpdate", tag="agent_thought"):
+    pass
+
+
+# ---- tool calls ------------------------------------------------------------------------------
 
 
 ToolCallStatus: TypeAlias = Annotated[
@@ -196,105 +202,14 @@ class ToolCallContentChunk(Wire, tag_field="sessionUpdate", tag="tool_call_conte
     content: ToolCallContent
 
 
-# Session updates of version 2.
-
-
-PlanEntryStatus: TypeAlias = Annotated[
-    str, Known("pending", "in_progress", "completed", "cancelled")
-]
-StopReason: TypeAlias = Annotated[
-    str, Known("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
-]
-StateName: TypeAlias = Annotated[str, Known("running", "idle", "requires_action")]
-
-
-# ---- messages --------------------------------------------------------------------------------
-
-
-class ContentChunk(Wire):
-    message_id: str
-    content: ContentBlock
-
-
-class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
-    pass
-
-
-class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk"):
-    pass
-
-
-class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk"):
-    pass
-
-
-class MessagePatch(Wire):
-    message_id: str
-    content: Maybe[Items[ContentBlock]] = UNSET
-
-
-class UserMessage(MessagePatch, tag_field="sessionUpdate", tag="user_message"):
-    pass
-
-
-class AgentMessage(MessagePatch, tag_field="sessionUpdate", tag="agent_message"):
-    pass
-
-
-class AgentThought(MessagePatch, tag_field="sessionUpdate", tag="agent_thought"):
-    pass
-
-
 # ---- the state of a session ------------------------------------------------------------------
 
 
-class BackgroundTerminal(Wire, tag_field="type", tag="terminal"):
-    terminal_id: str
-
-
-class BackgroundToolCall(Wire, tag_field="type", tag="tool_call"):
-    tool_call_id: str
-
-
-class BackgroundSubagent(Wire, tag_field="type", tag="subagent"):
-    """Unstable."""
-
-    session_id: str
-
-
-class UnknownBackgroundWork(Unknown, tag_field="type", tag="?"):
-    pass
-
-
-BackgroundWork: TypeAlias = (
-    BackgroundTerminal | BackgroundToolCall | BackgroundSubagent | UnknownBackgroundWork
-)
-
-
-class State(Wire):
-    """A snapshot of what a session is doing; which fields go with which state is the peer's."""
-
-    state: StateName
-    stop_reason: Maybe[StopReason] = UNSET
-    error: Maybe[Error] = UNSET
-    usage: Maybe[Usage] = UNSET  # unstable
-    background: Maybe[list[BackgroundWork]] = UNSET
+StopReason: TypeAlias = SessionStopReason
 
 
 class StateUpdate(State, tag_field="sessionUpdate", tag="state_update"):
     pass
-
-
-class SubagentUpdate(Wire, tag_field="sessionUpdate", tag="subagent_update"):
-    """Unstable."""
-
-    session_id: str
-    title: Maybe[str] = UNSET
-    description: Maybe[str] = UNSET
-    capabilities: Maybe[SubagentSessionCapabilities] = UNSET
-    state: Maybe[State] = UNSET
-    cwd: StrictMaybe[str] = UNSET
-    additional_directories: StrictMaybe[list[str]] = UNSET
 
 
 # ---- terminals -------------------------------------------------------------------------------
@@ -339,6 +254,11 @@ class TerminalOutputChunk(Wire, tag_field="sessionUpdate", tag="terminal_output_
 # ---- plans -----------------------------------------------------------------------------------
 
 
+PlanEntryStatus: TypeAlias = Annotated[
+    str, Known("pending", "in_progress", "completed", "cancelled")
+]
+
+
 class PlanEntry(Wire):
     content: str
     priority: PlanEntryPriority
@@ -356,26 +276,6 @@ class JunePlanItems(Wire, tag_field="type", tag="items"):
 
     id: str
     entries: Items[PlanEntry]
-
-
-class PlanFile(Wire, tag_field="type", tag="file"):
-    """Unstable."""
-
-    plan_id: str
-    uri: str
-
-
-class PlanMarkdown(Wire, tag_field="type", tag="markdown"):
-    """Unstable."""
-
-    plan_id: str
-    content: str
-
-
-class UnknownPlan(Unknown, tag_field="type", tag="?"):
-    @property
-    def plan_id(self) -> str:
-        return str(self.raw.fields.get("planId", ""))
 
 
 if TYPE_CHECKING:
@@ -515,9 +415,6 @@ SessionUpdate: TypeAlias = (
 class UpdateSessionNotification(Wire):
     session_id: str
     update: SessionUpdate
-
-
-# Requests of version 2 and their results.
 
 
 # ---- permission ------------------------------------------------------------------------------
@@ -781,6 +678,9 @@ class SetSessionConfigOptionResponse(Wire):
     config_options: Items[SessionConfigOption]
 
 
+# ---- prompts ---------------------------------------------------------------------------------
+
+
 class PromptRequest(Wire):
     session_id: str
     prompt: list[ContentBlock]
@@ -799,6 +699,9 @@ class JunePromptResponse(Wire):
     def __post_init__(self) -> None:
         if isinstance(self.unknown, Extras) and "messageId" in self.unknown.fields:
             raise ValueError("a prompt result that names a message is November's")
+
+
+# ---- methods ---------------------------------------------------------------------------------
 
 
 METHODS: dict[str, Method] = {
@@ -825,3 +728,39 @@ METHODS: dict[str, Method] = {
     "elicitation/complete": Method("client", CompleteElicitationNotification, None),
     "$/cancel_request": Method("both", CancelRequestNotification, None),
 }
+
+
+# ---- decoding --------------------------------------------------------------------------------
+
+
+def decode_update(data: bytes | str, faults: list[Fault] | None = None) -> SessionUpdate:
+    """Decode one session update.
+
+    Args:
+        data: The update as JSON.
+        faults: What was malformed and could be left out is appended here.
+
+    Raises:
+        Malformed: The data is not JSON, or not an update of version 2.
+    """
+    return cast("SessionUpdate", codec.decode(data, SessionUpdate, faults))
+
+
+class _UpdateLine(Struct, tag_field="method", tag="session/update", forbid_unknown_fields=True):
+    params: UpdateSessionNotification
+    jsonrpc: str
+
+
+_decode_line: Callable[[bytes | str], _UpdateLine] = codec.decoder(_UpdateLine).decode
+
+
+def decode_update_line(line: bytes | str) -> UpdateSessionNotification | None:
+    """Decode a `session/update` message in one pass.
+
+    Returns:
+        Its params; None for any other message, and for one that only `decode_update` can read.
+    """
+    try:
+        return _decode_line(line).params
+    except codec.NOT_DECODED:
+        return None
