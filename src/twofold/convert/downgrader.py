@@ -40,18 +40,21 @@ from twofold.wire.shared import (
     PlanRemoved,
 )
 
-# What a version 1 client has been shown of a message, in constant memory.
-#
-# Version 1 only appends. A whole message of version 2 can be said to it if it extends what was
-# shown; whether it does is told by a running digest, not by keeping the content.
-
+# ---- what version 1 was sent of a message ----------------------------------------------------
 
 _TOGETHER = 64  # pieces of text that are digested at once, for a stream has thousands of them
 _LARGE = 4096  # a piece of so many characters does not wait for others
 
 
 class Sent:
-    """A message as far as it went out as `message_id`: how long, a digest, where it was cut."""
+    """What was sent of a message, as `message_id`, in constant memory.
+
+    Version 1 only appends. A whole message of version 2 can be sent if it extends what was sent;
+    a running digest decides that, so the content is not kept. `text.safe.Seen` answers a smaller
+    question with a checksum: whether a plain text is what was streamed. Here blocks that are not
+    text and the cuts between blocks count too, the rest of the message is returned, and a collision
+    would lose a part of it.
+    """
 
     __slots__ = ("_blocks", "_cuts", "_digest", "_length", "_texts", "growing", "message_id")
 

@@ -1,6 +1,6 @@
 """Earlier drafts of version 2 → the newest.
 
-Every draft is read, the newest is written. Shapes that did not change pass as they are.
+Every draft is read, the newest is written. Shapes that did not change are returned as they are.
 """
 
 from typing import Any, TypeVar
@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from twofold.convert.losses import Losses, carried
-from twofold.convert.upgrade import upgrade_diff
-from twofold.wire import v1, v2
+from twofold.convert.patches import git_patch
+from twofold.wire import v2
+from twofold.wire.base import UNSET
 
 P = TypeVar("P", bound=v2.ToolCallPatch)
 
@@ -63,13 +64,26 @@ def _lift_call(patch: P) -> P:
 def lift_content(item: v2.ToolCallContent) -> v2.ToolCallContent:
     """An item of a tool call's content in the newest shape."""
     if isinstance(item, v2.JuneDiff):
-        losses = Losses()  # two texts become a patch without loss
-        return upgrade_diff(
-            v1.Diff(item.path, item.new_text, item.old_text, **_rest(item)), losses, ""
-        )
+        return diff_of_texts(item.path, item.old_text, item.new_text, **_rest(item))
     if isinstance(item, v2.JulyDiff):
         return lift_july(item)
     return item
+
+
+def diff_of_texts(path: str, old: Any, new: str, **beside: Any) -> v2.Diff:
+    """Two texts, as June and version 1 have them, as a change and a patch.
+
+    Args:
+        path: The file that changes.
+        old: The text before; anything but a string for a file that is new.
+        new: The text after; equal texts have no patch.
+        beside: The metadata and unknown fields of the diff.
+    """
+    before = old if isinstance(old, str) else None
+    change = v2.DiffAdd(path) if before is None else v2.DiffModify(path)
+    text = git_patch(path, before, new)
+    patch = v2.DiffPatch("git_patch", text) if text else UNSET
+    return v2.Diff([change], patch, **beside)
 
 
 def lift_july(diff: v2.JulyDiff) -> v2.Diff:

@@ -14,10 +14,10 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
+from twofold.convert.drafts import diff_of_texts, lift
 from twofold.convert.formats import is_rfc3339
 from twofold.convert.losses import Losses, carried
 from twofold.convert.options import upgrade_command, upgrade_config_option
-from twofold.convert.patches import git_patch
 from twofold.text.safe import Seen
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Wire
@@ -245,11 +245,8 @@ def upgrade_tool_content(
 
 def upgrade_diff(diff: v1.Diff, losses: Losses, path: str) -> v2.Diff:
     """Two texts as a change and a patch; equal texts have no patch."""
-    old = diff.old_text if isinstance(diff.old_text, str) else None
-    change = v2.DiffAdd(diff.path) if old is None else v2.DiffModify(diff.path)
-    text = git_patch(diff.path, old, diff.new_text)
-    patch = v2.DiffPatch("git_patch", text) if text else UNSET
-    return v2.Diff([change], patch, **carried(diff, v2.Diff, losses, path))
+    beside = carried(diff, v2.Diff, losses, path)
+    return diff_of_texts(diff.path, diff.old_text, diff.new_text, **beside)
 
 
 def _location(location: v1.ToolCallLocation, losses: Losses, path: str) -> v2.ToolCallLocation:
@@ -428,8 +425,6 @@ def _only_mode(mode: str) -> v2.SessionConfigSelect:
 
 
 def _unknown(update: v1.UnknownUpdate) -> v2.SessionUpdate:
-    from twofold.convert.drafts import lift
-
     # A version 1 agent may already send an update that only version 2 knows; one that version 2
     # knows and that does not fit is malformed there, not unknown.
     read: v2.SessionUpdate = codec.read(update.raw.fields, v2.SessionUpdate)
