@@ -20,8 +20,8 @@ from twofold.convert.options import (
     downgrade_command,
     downgrade_config_option,
     has_mode_option,
-    mode_option,
     modes_of,
+    option_of_modes,
     upgrade_command,
     upgrade_config_option,
 )
@@ -807,7 +807,7 @@ def test_modes_go_into_an_option_and_come_out_of_it() -> None:
         },
         v1.SessionModeState,
     )
-    option = mode_option(modes, Losses(strict=True))
+    option = option_of_modes(modes, Losses(strict=True))
     assert (option.config_id, option.name, option.category) == ("mode", "Mode", "mode")
     assert modes_of([option]) == modes
 
@@ -1005,7 +1005,7 @@ def _setup_1(struct: Any) -> Any:
     # A mode also is a config option, and an option of that category also is a mode.
     options = [upgrade_config_option(option, Losses()) for option in struct.config_options or []]
     if struct.modes and not has_mode_option(options):
-        options = [mode_option(struct.modes), *options]
+        options = [option_of_modes(struct.modes), *options]
     listed: Any = UNSET
     if options or struct.config_options == []:
         listed = [downgrade_config_option(option, Losses()) for option in options]

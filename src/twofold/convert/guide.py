@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from twofold.convert.drafts import lift, lift_content
 from twofold.convert.losses import Losses, carried
-from twofold.convert.options import MODE, upgrade_config_option
+from twofold.convert.options import MODE, choices, mode_option, upgrade_config_option
 from twofold.convert.patches import BadPatch, FilePatch, parse_patch
 from twofold.convert.upgrade import (
     PLAN_ID,
@@ -298,11 +298,11 @@ class GuideUpgrader:
 
     def _mode(self, update: AnyModeUpdate) -> v2.SessionUpdate:
         mode = _mode_of(update)
-        own = _mode_option(self._options)
+        own = mode_option(self._options, by_id=True)
         if own is None:
             self._modes[mode.id] = self._choice(mode)
             self._current_mode = mode.id
-        elif mode.id in _values(own):
+        elif mode.id in {choice.value for choice in choices(own)}:
             chosen = replace(own, current_value=mode.id)
             self._options = [chosen if option is own else option for option in self._options]
         else:  # the agent's own option rules
@@ -325,7 +325,7 @@ class GuideUpgrader:
 
     def _all_options(self) -> list[v2.SessionConfigOption]:
         # v2: the list is replaced whole, so the mode is part of it every time
-        if not self._modes or _mode_option(self._options) is not None:
+        if not self._modes or mode_option(self._options, by_id=True) is not None:
             return self._options
         mode = v2.SessionConfigSelect(
             MODE,
@@ -458,25 +458,6 @@ def _mode_of(update: AnyModeUpdate) -> guide.SessionMode:
         case guide.BareCurrentModeUpdate():
             return guide.SessionMode(update.current_mode)
     return guide.SessionMode(mode_id(update))
-
-
-def _mode_option(options: list[v2.SessionConfigOption]) -> v2.SessionConfigSelect | None:
-    """The agent's own config option for the mode."""
-    for option in options:
-        if isinstance(option, v2.SessionConfigSelect) and MODE in (
-            option.config_id,
-            option.category,
-        ):
-            return option
-    return None
-
-
-def _values(option: v2.SessionConfigSelect) -> set[str]:
-    values: set[str] = set()
-    for entry in option.options:
-        choices = entry.options if isinstance(entry, v2.SessionConfigSelectGroup) else [entry]
-        values |= {choice.value for choice in choices}
-    return values
 
 
 def _option(option: guide.SessionConfigOption, losses: Losses, path: str) -> v2.SessionConfigOption:

@@ -1,9 +1,12 @@
-"""Config options, modes and commands, one version into the other.
+"""Config options, modes and commands: look-ups, and one version into the other.
 
 Version 2 has no modes: they are one select option of category `mode` among the config options.
 """
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from twofold.convert.capabilities import kept, renamed
 from twofold.convert.losses import Losses, carried, recast
@@ -13,6 +16,82 @@ from twofold.wire.shared import SessionConfigSelectOption
 
 MODE = "mode"
 """The id and category of the config option that stands for the modes of version 1."""
+
+Option: TypeAlias = v2.SessionConfigSelect | v2.SessionConfigBoolean
+"""A config option of a type that we know."""
+
+
+# ---- look-ups ------------------------------------------------------------------------------
+
+
+def known_options(options: Sequence[v2.SessionConfigOption]) -> list[Option]:
+    """The config options of types that we know."""
+    return [option for option in options if not isinstance(option, v2.UnknownSessionConfig)]
+
+
+def find_option(options: Sequence[v2.SessionConfigOption], config_id: str) -> Option | None:
+    """The config option with an id; None if there is none."""
+    for option in options:
+        if not isinstance(option, v2.UnknownSessionConfig) and option.config_id == config_id:
+            return option
+    return None
+
+
+def value_of(options: Sequence[v2.SessionConfigOption], config_id: str) -> str | bool | None:
+    """What an option is set to; None if there is no such option."""
+    option = find_option(options, config_id)
+    return None if option is None else option.current_value
+
+
+def with_value(
+    options: Sequence[v2.SessionConfigOption], config_id: str, value: str | bool
+) -> list[v2.SessionConfigOption]:
+    """The options with one of them set to a value, which is not checked."""
+    return [
+        replace(option, current_value=value)
+        if not isinstance(option, v2.UnknownSessionConfig) and option.config_id == config_id
+        else option
+        for option in options
+    ]
+
+
+def grouped_choices(
+    option: v2.SessionConfigSelect,
+) -> Iterator[tuple[v2.SessionConfigSelectGroup | None, SessionConfigSelectOption]]:
+    """The choices of a select in their order, each with its group if it is in one."""
+    for entry in option.options:
+        if isinstance(entry, v2.SessionConfigSelectGroup):
+            for choice in entry.options:
+                yield entry, choice
+        else:
+            yield None, entry
+
+
+def choices(option: v2.SessionConfigSelect) -> Iterator[SessionConfigSelectOption]:
+    """The choices of a select in their order, those in groups included."""
+    return (choice for _, choice in grouped_choices(option))
+
+
+def mode_option(
+    options: Sequence[v2.SessionConfigOption], *, by_id: bool = False
+) -> v2.SessionConfigSelect | None:
+    """The select that sets the mode: the first one of category `mode`, for it has no fixed id.
+
+    Args:
+        options: All the config options of a session.
+        by_id: A select whose id is `mode` counts too, whatever its category.
+    """
+    for option in options:
+        if isinstance(option, v2.SessionConfigSelect) and (
+            option.category == MODE or (by_id and option.config_id == MODE)
+        ):
+            return option
+    return None
+
+
+def has_mode_option(options: Sequence[v2.SessionConfigOption]) -> bool:
+    """Whether an agent has a mode among its config options, so that it needs none made."""
+    return any(MODE in (option.config_id, option.category) for option in known_options(options))
 
 
 # ---- config options ------------------------------------------------------------------------
@@ -54,12 +133,12 @@ def downgrade_config_option(
 def _upgrade_choices(
     option: v1.SessionConfigSelect, losses: Losses, path: str
 ) -> list[v2.SessionConfigSelectEntry]:
-    choices: list[v2.SessionConfigSelectEntry] = kept(
+    upgraded: list[v2.SessionConfigSelectEntry] = kept(
         _upgrade_choice(choice, losses, f"{path}[{index}]")
         for index, choice in enumerate(option.options)
     )
-    if choices:
-        return choices
+    if upgraded:
+        return upgraded
     # v2: at least one choice. The current value is one, and an option must not be lost with
     # what it is set to.
     losses.report(path, "version 2 requires a choice: the current value became the only one")
@@ -106,84 +185,66 @@ def downgrade_config_options(
 # ---- modes ---------------------------------------------------------------------------------
 
 
-def mode_option(modes: v1.SessionModeState, losses: Losses | None = None) -> v2.SessionConfigSelect:
+def option_of_modes(
+    modes: v1.SessionModeState, losses: Losses | None = None
+) -> v2.SessionConfigSelect:
     """The modes of version 1 as a config option."""
     losses = Losses() if losses is None else losses
-    choices: list[v2.SessionConfigSelectEntry] = [
+    offered: list[v2.SessionConfigSelectEntry] = [
         recast(
             mode, v2.SessionConfigUngrouped, losses, f"modes.availableModes[{index}]", value=mode.id
         )
         for index, mode in enumerate(modes.available_modes)
     ]
-    if not choices:  # v2: at least one choice
+    if not offered:  # v2: at least one choice
         losses.report("modes.availableModes", "version 2 requires a choice: the current mode")
-        choices = [v2.SessionConfigUngrouped(modes.current_mode_id, modes.current_mode_id)]
+        offered = [v2.SessionConfigUngrouped(modes.current_mode_id, modes.current_mode_id)]
     return v2.SessionConfigSelect(
         config_id=MODE,
         name="Mode",
         category=MODE,
         current_value=modes.current_mode_id,
-        options=choices,
+        options=offered,
         **carried(modes, v2.SessionConfigSelect, losses, "modes"),
     )
 
 
 def modes_of(options: list[v2.SessionConfigOption]) -> v1.SessionModeState | None:
-    """The modes among the config options: the first select of category `mode`."""
-    for option in options:
-        if isinstance(option, v2.SessionConfigSelect) and option.category == MODE:
-            # The option itself goes over as well: what modes cannot say is not lost.
-            unreported = Losses()
-            modes = [
-                recast(choice, v1.SessionMode, unreported, id=choice.value)
-                for choice in _flat(option.options)
-            ]
-            return v1.SessionModeState(
-                option.current_value,
-                modes,
-                **carried(option, v1.SessionModeState, unreported, ""),
-            )
-    return None
-
-
-def has_mode_option(options: list[v2.SessionConfigOption]) -> bool:
-    """Whether an agent has a mode among its config options, so that it needs none made."""
-    return any(
-        option.config_id == MODE or option.category == MODE
-        for option in options
-        if isinstance(option, v2.SessionConfigCommon)
-    )
-
-
-def _flat(entries: list[v2.SessionConfigSelectEntry]) -> list[SessionConfigSelectOption]:
-    choices: list[SessionConfigSelectOption] = []
-    for entry in entries:
-        choices += entry.options if isinstance(entry, v2.SessionConfigSelectGroup) else [entry]
-    return choices
+    """The modes among the config options, as version 1 has them; None if there are none."""
+    option = mode_option(options)
+    if option is None:
+        return None
+    unreported = Losses()  # version 1 gets the option as well: what modes cannot hold is not lost
+    modes = [
+        recast(choice, v1.SessionMode, unreported, id=choice.value) for choice in choices(option)
+    ]
+    beside = carried(option, v1.SessionModeState, unreported, "")
+    return v1.SessionModeState(option.current_value, modes, **beside)
 
 
 def with_modes(
     options: list[v2.SessionConfigOption], modes: v1.SessionModeState, losses: Losses
 ) -> list[v2.SessionConfigOption]:
+    """The config options of a version 1 agent, and its modes as one of them."""
     if not has_mode_option(options):
-        return [mode_option(modes, losses), *options]
-    if not says(modes_of(options), modes):
+        return [option_of_modes(modes, losses), *options]
+    if not includes(modes_of(options), modes):
         losses.report("modes", "the agent has a config option for it, which says otherwise")
     return options
 
 
-def says(said: v1.SessionModeState | None, modes: v1.SessionModeState) -> bool:
-    """Whether `said` says all that `modes` says."""
+def includes(other: v1.SessionModeState | None, modes: v1.SessionModeState) -> bool:
+    """Whether `other` has the same modes as `modes`, and its metadata."""
 
     def facts(mode: v1.SessionMode) -> tuple[Any, ...]:
         return mode.id, mode.name, mode.description or None, mode.meta or None, mode.unknown
 
     return (
-        said is not None
-        and said.current_mode_id == modes.current_mode_id
-        and [*map(facts, said.available_modes)] == [*map(facts, modes.available_modes)]
-        and (not modes.meta or modes.meta == said.meta)
-        and (not modes.unknown or modes.unknown == said.unknown)
+        other is not None
+        and other.current_mode_id == modes.current_mode_id
+        and [*map(facts, other.available_modes)] == [*map(facts, modes.available_modes)]
+        and (not modes.meta or modes.meta == other.meta)
+        and (not modes.unknown or modes.unknown == other.unknown)
     )
 
 

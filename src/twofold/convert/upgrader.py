@@ -5,12 +5,19 @@ what the user asked. Pure: updates in, updates out, losses reported.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
 from twofold.convert.losses import Losses, carried
-from twofold.convert.options import MODE, has_mode_option, mode_option, upgrade_config_option
+from twofold.convert.options import (
+    MODE,
+    has_mode_option,
+    mode_option,
+    option_of_modes,
+    upgrade_config_option,
+    with_value,
+)
 from twofold.convert.permissions import upgrade_permission
 from twofold.convert.turns import Echo, ended_turn, failed_turn
 from twofold.convert.upgrade import (
@@ -230,7 +237,7 @@ class Upgrader:
         # the agent's own mode option rules; the modes of version 1 stand in where it has none
         if self._modes is None or has_mode_option(self._options):
             return self._options
-        return [mode_option(self._modes), *self._options]
+        return [option_of_modes(self._modes), *self._options]
 
     def mode_set(self, mode: str, **rest: Any) -> list[v2.SessionUpdate]:
         """The agent changed its mode; `rest` is what travels beside the update that says so."""
@@ -245,11 +252,9 @@ class Upgrader:
 
     def mode_chosen(self, mode: str) -> None:
         """The agent agreed to a mode that the client chose."""
-        if has_mode_option(self._options):
-            self._options = [
-                replace(option, current_value=mode) if _is_mode(option) else option
-                for option in self._options
-            ]
+        option = mode_option(self._options)
+        if option is not None:
+            self._options = with_value(self._options, option.config_id, mode)
         else:
             self.mode_set(mode)
 
@@ -263,7 +268,8 @@ class Upgrader:
     @property
     def mode_option_id(self) -> str:
         """The config option that stands for the modes: by its category, for it has no fixed id."""
-        return next((option.config_id for option in self._options if _is_mode(option)), MODE)
+        option = mode_option(self._options)
+        return MODE if option is None else option.config_id
 
     def is_made_mode(self, config_id: str) -> bool:
         """Whether a config option was made of modes, so that `session/set_mode` sets it."""
@@ -343,7 +349,3 @@ class _Nameless:
             and isinstance(content, TextContent)
             and self.seen.is_all_of(content.text)
         )
-
-
-def _is_mode(option: v2.SessionConfigOption) -> TypeGuard[v2.SessionConfigSelect]:
-    return isinstance(option, v2.SessionConfigSelect) and option.category == MODE

@@ -1,0 +1,97 @@
+"""Look-ups in the config options of a session."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twofold.convert.options import (
+    choices,
+    find_option,
+    grouped_choices,
+    has_mode_option,
+    known_options,
+    mode_option,
+    modes_of,
+    value_of,
+    with_value,
+)
+from twofold.wire import v2
+from twofold.wire.base import Extras
+
+ONE = v2.SessionConfigUngrouped("one", "One")
+TWO = v2.SessionConfigSelectOption("two", "Two")
+THREE = v2.SessionConfigSelectOption("three", "Three")
+GROUP = v2.SessionConfigSelectGroup("g", "Group", [TWO, THREE])
+SPARE = v2.SessionConfigSelectGroup("empty", "Empty", [])
+UNKNOWN = v2.UnknownSessionConfig(raw=Extras({"type": "slider", "configId": "depth"}))
+
+
+def select(config_id: str, value: str = "one", **fields: Any) -> v2.SessionConfigSelect:
+    return v2.SessionConfigSelect(
+        config_id, config_id, current_value=value, options=[ONE, GROUP, SPARE], **fields
+    )
+
+
+def switch(config_id: str, *, value: bool = False, **fields: Any) -> v2.SessionConfigBoolean:
+    return v2.SessionConfigBoolean(config_id, config_id, current_value=value, **fields)
+
+
+OPTIONS: list[v2.SessionConfigOption] = [UNKNOWN, select("model"), switch("fast", value=True)]
+
+
+def test_an_option_is_found_by_its_id_unless_nobody_knows_its_type() -> None:
+    assert find_option(OPTIONS, "model") is OPTIONS[1]
+    assert find_option(OPTIONS, "depth") is None
+    assert find_option([], "model") is None
+    assert known_options(OPTIONS) == OPTIONS[1:]
+
+
+@pytest.mark.parametrize(
+    ("config_id", "value"), [("model", "one"), ("fast", True), ("depth", None), ("other", None)]
+)
+def test_the_value_of_an_option_is_what_it_is_set_to(config_id: str, value: Any) -> None:
+    assert value_of(OPTIONS, config_id) == value
+
+
+@given(st.sampled_from(["model", "fast", "depth", "other"]), st.text() | st.booleans())
+def test_setting_a_value_changes_nothing_else(config_id: str, value: str | bool) -> None:
+    before = list(OPTIONS)
+    changed = with_value(OPTIONS, config_id, value)
+    assert before == OPTIONS
+    for old, new in zip(OPTIONS, changed, strict=True):
+        if find_option([old], config_id) is None:
+            assert new is old
+    if find_option(OPTIONS, config_id) is not None:
+        assert value_of(changed, config_id) == value
+
+
+def test_choices_are_those_in_groups_too_in_their_order() -> None:
+    assert [*choices(select("a"))] == [ONE, TWO, THREE]
+    assert [*grouped_choices(select("a"))] == [(None, ONE), (GROUP, TWO), (GROUP, THREE)]
+
+
+@pytest.mark.parametrize(
+    ("options", "by_category", "by_id", "has"),
+    [
+        ([], None, None, False),
+        ([select("model"), UNKNOWN], None, None, False),
+        ([select("model"), select("how", category="mode")], "how", "how", True),
+        ([select("mode"), select("how", category="mode")], "how", "mode", True),
+        ([select("mode")], None, "mode", True),
+        ([switch("mode", category="mode")], None, None, True),
+        ([switch("how", category="mode"), select("a", category="mode")], "a", "a", True),
+    ],
+)
+def test_the_mode_is_the_first_select_of_its_category(
+    options: Sequence[v2.SessionConfigOption], by_category: str | None, by_id: str | None, has: bool
+) -> None:
+    found = [mode_option(options), mode_option(options, by_id=True)]
+    assert [option and option.config_id for option in found] == [by_category, by_id]
+    assert has_mode_option(options) == has
+    modes = modes_of(list(options))
+    assert (modes is None) == (by_category is None)
+    if modes is not None:
+        assert [mode.id for mode in modes.available_modes] == ["one", "two", "three"]
