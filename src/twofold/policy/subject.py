@@ -22,6 +22,17 @@ from twofold.session import Session, ToolCall
 from twofold.wire import v2
 from twofold.wire.base import UNSET, Extras, Wire
 from twofold.wire.shared import Content, ToolKind
+from twofold.wire.tool_input import (
+    COMMANDS,
+    DIRECTORIES,
+    DIRECTORIES_OF_COMMANDS,
+    EDITED_TEXTS,
+    IDS,
+    SCRIPTS,
+    VARIABLES,
+    letters_of,
+    names_path,
+)
 
 KINDS: Final[tuple[str, ...]] = get_args(ToolKind)[1].values
 """The kinds of tool calls; a word that is not among them counts as `other`."""
@@ -172,35 +183,7 @@ def _patched(known: ToolCall | None, patch: v2.ToolCallPatch) -> ToolCall:
 
 # ---- what the strings of a request are -------------------------------------------------------
 
-_PATH_WORDS: Final = frozenset(
-    {
-        *("path", "file", "filename", "filepath", "dir", "directory", "folder"),
-        *("paths", "files", "filenames", "filepaths", "dirs", "directories", "folders"),
-    }
-)
-"""The last word of the keys under which agents name the files they are about to touch."""
-
-# The other keys, in lower case and without anything but letters.
-_WORK_KEYS: Final = frozenset(
-    {"cwd", "workdir", "workingdir", "workingdirectory", "currentworkingdirectory"}
-)
-_WORK_KEYS_OF_COMMANDS: Final = frozenset({"directory", "dir", "dirpath", "directorypath"})
-"""Beside a command these name the directory that it runs in."""
-_COMMAND_KEYS: Final = frozenset(
-    {"command", "cmd", "commands", "cmds", "commandline", "cmdline", "shellcommand", "argv"}
-)
-_SCRIPT_KEYS: Final = frozenset({"script", "scripts", "shellscript", "code", "stdin"})
-_VARIABLE_KEYS: Final = frozenset({"env", "envs", "environment", "envvars", "environmentvariables"})
-_TEXT_KEYS: Final = frozenset(
-    {
-        *("content", "contents", "text", "filetext", "inserttext", "replacement"),
-        *("oldstring", "oldstr", "oldtext", "newstring", "newstr", "newtext", "newsource"),
-        *("code", "codeedit", "diff", "patch"),
-    }
-)
-_ID_KEYS: Final = frozenset({"callid", "toolcallid", "tooluseid", "sessionid"})
-
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_RUN: Final = COMMANDS | SCRIPTS
 _PATCH_PATH = re.compile(
     r"^(?:\+\+\+ |--- |rename (?:from|to) |copy (?:from|to) |Index: |\*\*\* [A-Z][A-Za-z ]*: )"
     r"([^\t\r\n]+)",
@@ -208,15 +191,6 @@ _PATCH_PATH = re.compile(
 )
 _PATH_SIGN = re.compile(r"[/\\.]")
 _DIRECTORY_NOTE = re.compile(r"\[current working directory (.+)\]")
-
-
-def _letters(key: str) -> str:
-    return re.sub(r"[^a-z]", "", key.lower())
-
-
-def _names_path(key: str) -> bool:
-    words = _WORD.findall(key)
-    return bool(words) and words[-1].lower() in _PATH_WORDS
 
 
 class _Found:
@@ -325,15 +299,15 @@ class _Found:
             self._string(key, "", name)
 
     def _walk(self, key: str, value: Any, depth: int) -> None:
-        letters = _letters(key)
+        letters = letters_of(key)
         self._values += 1
         if self._values > MOST_VALUES or depth > DEEPEST:
             self._partial = True
-        elif letters in _VARIABLE_KEYS and value:
+        elif letters in VARIABLES and value:
             self._env += _variables(value)
         elif isinstance(value, str):
             self._string(key, letters, value)
-        elif isinstance(value, list) and letters in _COMMAND_KEYS:
+        elif isinstance(value, list) and letters in COMMANDS:
             self._scripts += filter(None, [_words(value)])
         elif isinstance(value, list):
             for each in value:
@@ -341,7 +315,7 @@ class _Found:
                 if self._partial:
                     return
         elif isinstance(value, dict):
-            inside = key if letters in _COMMAND_KEYS | _SCRIPT_KEYS else ""
+            inside = key if letters in _RUN else ""
             for name, each in value.items():
                 self._name(key, str(name))
                 self._walk(inside or str(name), each, depth + 1)
@@ -350,16 +324,16 @@ class _Found:
 
     def _string(self, key: str, letters: str, text: str) -> None:
         is_path = len(text) <= LONGEST_PATH and "\n" not in text
-        if not text.strip() or (letters in _ID_KEYS and text in self._ids):
+        if not text.strip() or (letters in IDS and text in self._ids):
             return
-        if self._declared == "edit" and not self._command and letters in _TEXT_KEYS:
+        if self._declared == "edit" and not self._command and letters in EDITED_TEXTS:
             self._texts.append(text)
             self._mention(*_PATCH_PATH.findall(text))
-        elif letters in _COMMAND_KEYS | _SCRIPT_KEYS:
+        elif letters in _RUN:
             self._scripts.append(text.strip())
-        elif letters in _WORK_KEYS or (self._command and letters in _WORK_KEYS_OF_COMMANDS):
+        elif letters in DIRECTORIES or (self._command and letters in DIRECTORIES_OF_COMMANDS):
             self._places.append(text)
-        elif is_path and (_names_path(key) or text.startswith("file:")):
+        elif is_path and (names_path(key) or text.startswith("file:")):
             self._paths.append(text)
         else:
             self._mention(text)
@@ -495,7 +469,7 @@ def _plain(value: Any, ids: set[str]) -> Any:
 
 
 def _is_id(key: Any, value: Any, ids: set[str]) -> bool:
-    return isinstance(value, str) and value in ids and _letters(str(key)) in _ID_KEYS
+    return isinstance(value, str) and value in ids and letters_of(str(key)) in IDS
 
 
 def _digest(value: Any) -> str:

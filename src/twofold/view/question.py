@@ -33,23 +33,23 @@ from twofold.wire import codec, v2
 from twofold.wire.base import UNSET, Extras, Wire
 from twofold.wire.content import ContentBlock, TextContent
 from twofold.wire.shared import Content
+from twofold.wire.tool_input import (
+    ARGUMENTS,
+    COMMANDS,
+    DIRECTORIES,
+    PLAIN_PATHS,
+    PLAIN_TEXTS,
+    SCRIPTS,
+    letters_of,
+)
 
 MOST_VALUES: Final = 20_000
 """How many values of one object are shown."""
 COMMAND: Final = "Run this command?"
 """What is asked where the title is nothing but the command."""
 
-# What agents call what they run, where they run it, and the file they work in: in lower case, and
-# without what separates words.
-_COMMANDS: Final = frozenset({"command", "cmd", "commandline", "script", "code", "bash"})
-_PLAIN: Final = frozenset({"command", "cmd", "commandline"})
-_ARGUMENTS: Final = frozenset({"args", "arguments", "argv"})
-_DIRECTORIES: Final = frozenset({"cwd", "workdir", "workingdirectory", "currentdirectory"})
-_PATHS: Final = frozenset({"path", "filepath", "abspath", "absolutepath", "notebookpath"})
-_TEXTS: Final = frozenset(
-    {"content", "text", "filetext", "oldstring", "newstring", "oldstr", "newstr", "oldtext"}
-    | {"newtext", "description", "title"}
-)
+_RUN: Final = COMMANDS | SCRIPTS
+_PROGRAMS: Final = COMMANDS - ARGUMENTS
 
 
 def question_block(
@@ -320,23 +320,23 @@ class _Found:
     def _run(self, item: dict[str, Any]) -> frozenset[str]:
         """Find what an object would run; the names of the values that are shown by that."""
         shown: set[str] = set()
-        names = {_bare(name): name for name in item}
-        where = next((names[each] for each in _DIRECTORIES if each in names), "")
+        names = {letters_of(name): name for name in item}
+        where = next((names[each] for each in DIRECTORIES if each in names), "")
         cwd = item[where] if where and isinstance(item[where], str) else None
-        for bare, name in names.items():
-            words = _words(item[name])
-            if bare not in _COMMANDS or not words:
+        for name, value in item.items():
+            bare, words = letters_of(name), _words(value)
+            if bare not in _RUN or not words or name in shown:
                 continue
             used = {name}
-            arguments = next((names[each] for each in _ARGUMENTS if each in names), "")
-            if bare in _PLAIN and arguments and isinstance(item[arguments], list):
-                words += _words(item[arguments])
+            arguments = next((names[each] for each in ARGUMENTS if each in names), "")
+            if bare in _PROGRAMS and arguments and isinstance(item[arguments], list):
+                words = [*words, *_words(item[arguments])]
                 used.add(arguments)
-            plain = isinstance(item[name], str)
+            plain = isinstance(value, str)
             text = " ".join(
                 [words[0], *map(shlex.quote, words[1:])] if plain else [shlex.join(words)]
             )
-            self.command(text, cwd, "" if bare in _PLAIN else one_line(name))
+            self.command(text, cwd, "" if bare in COMMANDS else one_line(name))
             if all(word in text for word in words):  # else how it is written says more
                 shown |= used
                 shown |= {where} if cwd is not None else set()
@@ -346,10 +346,10 @@ class _Found:
         """Whether a value whose name says nothing new stands there already."""
         if not isinstance(item, str):
             return False
-        bare, text = _bare(key), sanitize(item)
-        if bare in _PATHS:
+        bare, text = letters_of(key), sanitize(item)
+        if bare in PLAIN_PATHS:
             return item in self._paths
-        if bare not in _TEXTS:
+        if bare not in PLAIN_TEXTS:
             return False
         if text.strip("\n") in self._texts:
             return True
@@ -360,10 +360,6 @@ class _Found:
 def _unquoted(title: str) -> str:
     """The title without the marks of code, as a command is compared."""
     return sanitize(title).strip().strip("`").strip()
-
-
-def _bare(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "")
 
 
 def _words(value: Any) -> list[str]:
