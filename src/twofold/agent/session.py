@@ -199,6 +199,10 @@ class AgentSession:
         downgrader = self._downgrader
         if downgrader is None or type(update) is v2.StateUpdate:
             return  # version 1 has it in the result of the prompt
+        plain = downgrader.plain(update)
+        if plain is not None:
+            self._peer.send(b"".join((self._head, codec.encode(plain), b"}}\n")))
+            return
         if type(update) is v2.ConfigOptionUpdate:
             options = self.connection.known_options(update.config_options)
             update = replace(update, config_options=options)

@@ -190,13 +190,21 @@ class ClientSession:
 
     def take(self, update: Any) -> Awaitable[None] | None:
         """One update of the agent, in its own version."""
-        if self._upgrader is not None:
-            lifted = self._upgrader.update(update)
-            return self._apply(lifted[0]) if len(lifted) == 1 else self.apply_all(lifted)
-        special = _SPECIAL.get(type(update))
-        if special is not None:
-            return special(self, update)
-        return self._apply(update)
+        upgrader = self._upgrader
+        if upgrader is not None:
+            lifted = upgrader.plain(update)
+            if lifted is None:
+                return self.apply_all(upgrader.update(update))
+            update = lifted
+        else:
+            special = _SPECIAL.get(type(update))
+            if special is not None:
+                return special(self, update)
+        # as `_apply` does, without the call: this is where most updates are applied
+        changes = self.state.apply(update)
+        if self._feeds:
+            self._watchers.told(changes)
+        return self._watchers.handled(update) if self._handlers else None
 
     def _lifted(self, update: v2.SessionUpdate) -> Awaitable[None] | None:
         return self._apply(lift(update))

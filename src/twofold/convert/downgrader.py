@@ -242,10 +242,35 @@ class Downgrader:
         self._plan = PLAN_ID  # the one that is shown
         self._made = 0
 
+    def plain(self, update: Any) -> Any:
+        """Lower a piece of plain text; None for any other update. It never loses anything.
+
+        Most updates are such pieces. `update` lowers all others, and these too.
+        """
+        shape = CHUNKS_OF_V1.get(type(update))
+        if shape is None or not update.message_id:
+            return None
+        content = update.content
+        if (  # `is_plain`, without the call
+            type(content) is not TextContent
+            or content.annotations is not UNSET
+            or content.meta is not UNSET
+            or content.unknown is not UNSET
+            or update.meta is not UNSET
+            or update.unknown is not UNSET
+        ):
+            return None
+        sent = self._sent.get((shape, update.message_id))
+        if sent is None or not sent.growing:
+            sent = self._shown(shape, update.message_id)
+        sent.add_text(content.text)
+        return shape(content, sent.message_id)
+
     def update(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
         """The updates of version 1 that say what `update` says, as far as it can be said."""
-        if isinstance(update, v2.ContentChunk):  # first, for there are thousands of them
-            return [self.chunk(update)]
+        chunk = self.plain(update)
+        if chunk is not None:
+            return [chunk]
         if isinstance(update, v2.ToolCallUpdate) and update.tool_call_id in self.gathered:
             return self._of_gathered(update)
         return self._update(update)
@@ -276,7 +301,7 @@ class Downgrader:
     def _update(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
         match update:
             case v2.ContentChunk():
-                return [self.chunk(update)]
+                return [self._chunk(update)]
             case v2.MessagePatch():
                 return self._message(update)
             case v2.ToolCallUpdate():
@@ -341,24 +366,13 @@ class Downgrader:
 
     def chunk(self, update: v2.ContentChunk) -> Any:
         """The version 1 chunk for one chunk: what `update` returns for it, without the list."""
-        shape = CHUNKS_OF_V1[type(update)]
-        message_id, content = update.message_id, update.content
-        sent = self._sent.get((shape, message_id))
-        if sent is None or not sent.growing:
-            sent = self._shown(shape, message_id)
-        if (  # `is_plain`, without the call: a model sends thousands of these
-            type(content) is TextContent
-            and content.annotations is UNSET
-            and content.meta is UNSET
-            and content.unknown is UNSET
-            and message_id
-            and update.meta is UNSET
-            and update.unknown is UNSET
-        ):
-            sent.add_text(content.text)
-            return shape(content, sent.message_id)
+        plain = self.plain(update)
+        return self._chunk(update) if plain is None else plain
+
+    def _chunk(self, update: v2.ContentChunk) -> Any:
+        sent = self._shown(CHUNKS_OF_V1[type(update)], update.message_id)
         chunk = downgrade_chunk(update, self.losses)
-        sent.add(content)
+        sent.add(update.content)
         if sent.message_id != update.message_id:  # it was corrected
             chunk = replace(chunk, message_id=sent.message_id)
         return chunk

@@ -85,15 +85,35 @@ class Upgrader:
         self._modes: v1.SessionModeState | None = None
         self._options: list[v2.SessionConfigOption] = []
 
+    def plain(self, update: Any) -> Any:
+        """Lift one more piece of plain text of the open message; None for any other update.
+
+        Most updates are such pieces. `update` lifts all others, and these too.
+        """
+        kind = type(update)
+        if kind is not self._open or (kind is v1.UserMessageChunk and self._echo):
+            return None  # only a user's chunk may be the echo of a prompt
+        content, message_id = update.content, update.message_id
+        if (
+            type(content) is not TextContent
+            or content.annotations is not UNSET
+            or update.meta is not UNSET
+            or update.unknown is not UNSET
+        ):
+            return None
+        if message_id:
+            if self._nameless.seen is not None or message_id in self._names:
+                return None
+            self._open_id = message_id
+        elif self._nameless.seen is not None:
+            self._nameless.seen.add(content.text)
+        return CHUNKS[kind](self._open_id, content)
+
     def update(self, update: v1.SessionUpdate) -> list[v2.SessionUpdate]:
         """The updates of version 2 that say what `update` says."""
-        # most updates are pieces of the message that is open: they take the short way; only a
-        # user's chunk may be the echo of a prompt
-        kind = type(update)
-        if kind is self._open and (kind is not v1.UserMessageChunk or not self._echo):
-            chunk = self._next(update)
-            if chunk is not None:
-                return [chunk]
+        chunk = self.plain(update)
+        if chunk is not None:
+            return [chunk]
         match update:
             case v1.ContentChunk():
                 return self._chunk(update)
@@ -109,24 +129,6 @@ class Upgrader:
         return [converted]
 
     # ---- messages
-
-    def _next(self, update: Any) -> Any:
-        """One more piece of plain text for the open message, if it is just that."""
-        content, message_id = update.content, update.message_id
-        if (
-            type(content) is not TextContent
-            or content.annotations is not UNSET
-            or update.meta is not UNSET
-            or update.unknown is not UNSET
-        ):
-            return None
-        if message_id:
-            if self._nameless.seen is not None or message_id in self._names:
-                return None
-            self._open_id = message_id
-        elif self._nameless.seen is not None:
-            self._nameless.seen.add(content.text)
-        return CHUNKS[type(update)](self._open_id, content)
 
     def _chunk(self, update: v1.ContentChunk) -> list[v2.SessionUpdate]:
         # the echo is asked first: it costs less than to look at the kind of every chunk

@@ -59,11 +59,13 @@ class Lines:
             self._add(whole.pop(0))
             lines += self._take()
         limit = self.limit
+        usual = min(limit, VALUES)
         for line in whole:
-            if len(line) > limit:
-                lines.append(LineTooLong(len(line), limit, line[:_SHOWN], line[-_SHOWN:]))
-            elif len(line) > VALUES:
-                lines.append(_checked(line))
+            if len(line) > usual:
+                if len(line) > limit:
+                    lines.append(LineTooLong(len(line), limit, line[:_SHOWN], line[-_SHOWN:]))
+                else:
+                    lines.append(_checked(line))
             elif line and not line.isspace():
                 lines.append(line)
         self._add(rest)
