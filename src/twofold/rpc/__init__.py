@@ -1,1 +1,1 @@
-"""How peers say it: JSON-RPC 2.0, without any I/O."""
+"""JSON-RPC 2.0 without any I/O: lines, messages, batches, errors, pending requests."""

@@ -37,7 +37,7 @@ class Gathering:
 
     @property
     def open(self) -> bool:
-        """Whether an answer is still to come."""
+        """Whether an answer is still missing."""
         return self._reading or self._left > 0
 
     def read(self, batch: Batch) -> Iterator[Message | Malformed]:

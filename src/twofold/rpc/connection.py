@@ -2,7 +2,7 @@
 
 Bytes in, events out; intents in, bytes out. Nothing here waits, and nothing the peer sends makes
 it raise: what is not JSON-RPC becomes a `Malformed` event, and the conversation goes on. Params,
-results and errors are passed on as the JSON they came in, for whoever knows their types.
+results and errors are returned as raw JSON: the caller decodes them.
 
 A batch is one event that holds the others; `rpc.batches` gathers the answers to it. Programs write
 other things than messages to their output: logs are reported and passed over, and a message that
@@ -35,7 +35,7 @@ class Malformed(Struct):
 
     reason: str
     line: bytes
-    """The beginning of what came."""
+    """The beginning of the line."""
     refusal: bytes = b""
     """The answer it gets, if it was meant as a message."""
     maybe_log: bool = False
@@ -56,7 +56,7 @@ Event: TypeAlias = Message | Malformed | Batch
 
 
 class Connection:
-    """Reads what a peer sends. `first` may read a line by itself, before anyone else looks."""
+    """Reads what a peer sends. `first` is called before the parser, and may read a line itself."""
 
     def __init__(
         self, *, limit: int = LIMIT, first: Callable[[bytes], Any | None] | None = None
@@ -71,7 +71,7 @@ class Connection:
         return self._events(self._lines.feed(data))
 
     def end(self) -> Iterator[Any]:
-        """No more bytes will come: the events of the last line, if no newline ended it.
+        """The stream ended: the events of the last line, if no newline ended it.
 
         If the end cut that line off it is no message: half an answer is not an answer.
         """
@@ -200,7 +200,7 @@ def _answer(envelope: _Envelope, identity: RequestId | None, line: bytes) -> Eve
         return Response(identity, bytes(envelope.result))
     if identity is None:
         return _no_message("an answer that answers nothing", line)
-    # it names a request: whoever asked must not wait for a better answer
+    # it names a request: its sender must not wait for a better answer
     return Failure(identity, b"null")
 
 
@@ -273,7 +273,7 @@ _FACTOR = 8
 
 
 def _search(line: bytes) -> Iterable[Event]:
-    """The messages of a line that is not JSON as it stands."""
+    """The messages of a line that is not JSON as a whole."""
     line = line.strip()
     bare = _bare(line)
     if bare != line and bare[:1] in (b"{", b"["):
@@ -337,7 +337,7 @@ _NOISE_END = 4096  # where a message must begin that follows control characters
 def unreadable(
     reason: str, head: bytes, tail: bytes, code: int = INVALID_REQUEST
 ) -> list[Message | Malformed]:
-    """A line that cannot be read; if its ends name a request, nobody waits for it."""
+    """The events of a line that cannot be read; a request that its ends name is answered."""
     bare = _bare(head[:_NOISE_END])[:_END]
     if bare[:1] not in (b"{", b"["):
         return [Malformed(reason, head[:_SHOWN])]
@@ -354,7 +354,7 @@ def unreadable(
     if b"method" in named or first[4] in (b"params", b"method"):
         return [_refused(reason, head, identity, code)]
     error = {"code": INVALID_REQUEST, "message": f"The answer cannot be read: {reason}"}
-    # the answer of a peer: whoever asked gets the error, and the peer gets none
+    # the answer of a peer: the sender of the request gets the error, and the peer gets none
     return [Malformed(reason, head[:_SHOWN]), Failure(identity, _encode(error))]
 
 
@@ -373,7 +373,7 @@ _dump = msgspec.json.Encoder().encode
 def _encode(value: Any) -> bytes:
     try:
         return _dump(value)
-    except UnicodeEncodeError:  # a lone surrogate, which only an escape can say
+    except UnicodeEncodeError:  # a lone surrogate, which has to be escaped
         return json.dumps(value).encode()
 
 

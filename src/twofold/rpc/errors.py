@@ -1,6 +1,6 @@
-"""JSON-RPC errors: the codes, what a handler raises, and what an asker gets.
+"""JSON-RPC errors: the codes, what a handler raises, and what the sender of a request gets.
 
-`RequestError` is raised on purpose by whoever answers a request, and its text goes to the peer.
+`RequestError` is raised on purpose by the handler of a request, and its text is sent to the peer.
 `RequestFailed` is what the peer answered. Any other exception of a handler becomes
 `INTERNAL_ERROR`, and neither its text nor its traceback leaves this program.
 """
@@ -28,7 +28,13 @@ _SHOWN = 2000
 
 
 class RequestError(TwofoldError):
-    """A request is refused, and the peer is told why."""
+    """Raised by a handler to refuse a request; the peer gets it as a JSON-RPC error.
+
+    Args:
+        code: The JSON-RPC error code.
+        message: One line for people.
+        data: Any JSON with details; left out by default.
+    """
 
     def __init__(self, code: int, message: str, data: Any = UNSET) -> None:
         super().__init__(message)
@@ -52,7 +58,7 @@ class RequestError(TwofoldError):
 
     @classmethod
     def not_allowed(cls, reason: str = "") -> "RequestError":
-        """A person or a rule does not allow it; `reason` may say who decided."""
+        """A person or a rule does not allow it; `reason` may name who decided."""
         data = {"reason": reason} if reason else UNSET
         return cls(NOT_ALLOWED, "The client does not allow it", data)
 
@@ -73,10 +79,10 @@ class RequestFailed(PeerError):
 
 
 def _details(data: Any) -> str:
-    """What the data of an error adds, for agents that hide the cause there."""
-    said = _said(data)
-    if said:
-        return f": {said[:_SHOWN]}"
+    """The cause in the data of an error, for agents that put it there."""
+    cause = _cause(data)
+    if cause:
+        return f": {cause[:_SHOWN]}"
     # a bridge puts the end of the standard error of an agent that died there
     lines = data.get("stderr") if isinstance(data, dict) else None
     if not isinstance(lines, str) or not lines:
@@ -85,7 +91,7 @@ def _details(data: Any) -> str:
     return f". The end of its standard error:\n{indented}"
 
 
-def _said(data: Any) -> str:
+def _cause(data: Any) -> str:
     for _ in range(_DEEP):
         if isinstance(data, str):
             return data

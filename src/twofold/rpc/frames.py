@@ -1,10 +1,10 @@
 """Bytes ↔ lines.
 
-Bytes come in pieces that end anywhere, inside a character too; any split of them gives the same
-lines. A line costs as much as it is long, in time and in memory, however many pieces it came in.
-One that is longer than the limit is passed over, told of once, and the lines after it are read as
-if nothing had been. So is one that holds more values than a message needs: as objects they would
-take many times its length.
+Bytes arrive in pieces that end anywhere, inside a character too; any split of them gives the same
+lines. A line costs as much as it is long, in time and in memory, however many pieces it has. One
+that is longer than the limit is skipped and reported once, and the lines after it are read as
+usual. So is one that holds more values than a message needs: as objects they would take many times
+its length.
 """
 
 import re
@@ -12,7 +12,7 @@ import re
 from twofold.errors import PeerError
 
 LIMIT = 64 * 1024 * 1024
-"""How long a line may be, in bytes, unless the caller says otherwise."""
+"""How long a line may be, in bytes, unless the caller sets another limit."""
 
 VALUES = 1_000_000
 """How many values a line may hold: commas and brackets outside of strings."""
@@ -72,7 +72,7 @@ class Lines:
         return lines
 
     def end(self) -> list[bytes | LineTooLong]:
-        """No more bytes will come: the last line, if no newline ended it."""
+        """The stream ended: the last line, if no newline ended it."""
         return self._take()
 
     def rest(self) -> bytes:

@@ -1,6 +1,6 @@
 """The four things a JSON-RPC 2.0 message can be.
 
-Nothing here raises for what a peer sent: what is not JSON-RPC is simply none of the four.
+Nothing here raises for what a peer sent: `read_message` returns None for anything else.
 """
 
 from typing import Any, TypeAlias
@@ -11,17 +11,17 @@ RequestId: TypeAlias = int | str
 
 
 class Request(Struct):
-    """Someone wants an answer."""
+    """A message that wants an answer."""
 
     id: RequestId
     method: str
     params: Any = UNSET
     batch: Any = UNSET
-    """The `Gathering` of the batch it came in: its answer goes there."""
+    """The `Gathering` of its batch, which collects its answer; unset outside of a batch."""
 
 
 class Notification(Struct):
-    """Someone tells something."""
+    """A message that gets no answer."""
 
     method: str
     params: Any = UNSET
@@ -35,7 +35,7 @@ class Response(Struct):
 
 
 class Failure(Struct):
-    """The answer to a request that did not work out."""
+    """The answer to a request that failed."""
 
     id: RequestId | None
     error: Any
@@ -45,7 +45,7 @@ Message: TypeAlias = Request | Notification | Response | Failure
 
 
 def read_message(value: Any) -> Message | None:
-    """What a parsed line is; None if it is not JSON-RPC."""
+    """The message that parsed JSON is; None if it is not JSON-RPC."""
     if not isinstance(value, dict):
         return None
     identity: Any = value.get("id")

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class EntryAdded(Struct, frozen=True):
-    """A new entry stands at `index`, the last."""
+    """A new entry was added at `index`, the last."""
 
     index: int
 
@@ -78,7 +78,7 @@ class SubagentChanged(Struct, frozen=True):
 
 
 class UnknownAdded(Struct, frozen=True):
-    """An update of a kind we do not know was kept at `index` of `session.unknown`."""
+    """An update of an unknown kind was kept at `index` of `session.unknown`."""
 
     index: int
 

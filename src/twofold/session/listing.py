@@ -16,12 +16,12 @@ def newest_first(infos: Iterable[v2.SessionInfo]) -> SessionInfos:
 
 
 def age(info: v2.SessionInfo) -> tuple[float, str]:
-    """What sessions are sorted by: another one for each."""
+    """The key that sessions are sorted by, different for each session."""
     return _updated(info), info.session_id
 
 
 def _updated(info: v2.SessionInfo) -> float:
-    """When, for sorting: what does not say so, or not in ISO 8601, is the oldest."""
+    """The time of the last update, for sorting: no time, or none in ISO 8601, is the oldest."""
     try:
         time = datetime.fromisoformat(info.updated_at or "")
     except ValueError:

@@ -59,15 +59,17 @@ from twofold.wire.shared import (
     UsageUpdate,
 )
 
-# What a session is now.
-#
-# `Session.apply` and the permission methods are the only things that change it; everybody else
-# reads. Pure: no clock, no task, no file.
-
 
 @dataclass(slots=True)
 class Session:
-    """One conversation, added up from its updates."""
+    """The state of one session, folded from its updates.
+
+    Only its methods change it; everything else reads. No clock, no task, no file.
+
+    Args:
+        session_id: The id of the session.
+        draft: The draft of version 2 that the agent speaks, which decides how `_meta` is merged.
+    """
 
     session_id: str
     draft: Draft = Draft.JUNE
@@ -84,13 +86,13 @@ class Session:
     compactions: dict[str, Compaction] = field(default_factory=dict)
     subagents: dict[str, v2.SubagentUpdate] = field(default_factory=dict)
     unknown: list[v2.UnknownUpdate] = field(default_factory=list)
-    """Updates of kinds we do not know, in order."""
+    """Updates of unknown kinds, in order."""
     permissions: dict[int | str, Permission] = field(default_factory=dict)
-    """What waits for an answer. Requests, not updates: a snapshot does not hold them."""
+    """The requests that wait for an answer, by request id. A snapshot does not hold them."""
     cancelling: bool = False
-    """A cancel was sent and the turn has not ended yet: show what still comes as cancelled."""
+    """A cancel was sent and the turn has not ended yet: later tool calls count as cancelled."""
     decisions: list[Decision] = field(default_factory=list, repr=False, compare=False)
-    """How permission requests were answered that are about no tool call. See `permissions`."""
+    """The answers to permission requests that are about no tool call."""
     messages: dict[Role, dict[str, Message]] = field(
         default_factory=lambda: {"user": {}, "agent": {}, "thought": {}, "session": {}},
         repr=False,
@@ -102,62 +104,75 @@ class Session:
     open_calls: dict[str, ToolCall] = field(default_factory=dict, repr=False, compare=False)
     """The tool calls that are not finished, without those that an earlier turn left open."""
     turn: Literal["", "open", "ended"] = field(default="", repr=False, compare=False)
-    """Whether a turn goes on, or has ended (as has a replay); empty if nobody said so far."""
+    """`open` while a turn goes on, `ended` after a turn or a replay, empty before the first."""
 
     @property
     def state(self) -> str:
-        """`running`, `idle`, `requires_action`, or a word we do not know (which is not idle)."""
+        """`running`, `idle`, `requires_action`, or an unknown word (which is not idle)."""
         return self.state_update.state
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the last turn ended, if the session is idle and said so."""
+        """Why the last turn ended; None unless the session is idle and the agent gave a reason."""
         return self.state_update.stop_reason or None
 
     @property
     def title(self) -> str | None:
+        """The title of the session; None if it has none."""
         return self.info.title or None
 
     @property
     def commands(self) -> list[v2.AvailableCommand]:
+        """The commands that the agent offers."""
         return self.commands_update.available_commands if self.commands_update else []
 
     @property
     def config_options(self) -> list[v2.SessionConfigOption]:
+        """The options that the client may set; one of category `mode` holds the modes."""
         return self.config_update.config_options if self.config_update else []
 
     def apply(self, update: v2.SessionUpdate) -> Changes:
-        """Take in one update and say what it changed."""
+        """Apply one update.
+
+        Args:
+            update: An update of version 2; `Upgrader` makes them of version 1.
+
+        Returns:
+            What changed, as small facts; empty if nothing did.
+
+        Raises:
+            NotBase64: Terminal output cannot be decoded. The session is unchanged.
+        """
         reducer = REDUCERS.get(type(update)) or reducer_for(update)
         return reducer(self, update)
 
     def ask(self, request_id: int | str, request: v2.RequestPermissionRequest) -> Changes:
-        """A permission request came: its tool call is applied, then it waits for `settle`."""
+        """Add a permission request: its tool call is applied, then it waits for `settle`."""
         return ask(self, request_id, request)
 
     def settle(
         self, request_id: int | str, outcome: v2.RequestPermissionOutcome | None = None
     ) -> Changes:
-        """A permission request was answered, or withdrawn if there is no outcome."""
+        """Remove a permission request that was answered, or withdrawn if there is no outcome."""
         return settle(self, request_id, outcome)
 
     def cancel(self) -> None:
-        """A cancel was sent: what still comes until the turn ends belongs to a cancelled turn."""
+        """A cancel was sent: updates until the end of the turn belong to a cancelled turn."""
         self.cancelling = True
 
     def prompted(self) -> Changes:
-        """A prompt was sent: what comes from here on belongs to its turn."""
+        """A prompt was sent: later updates belong to its turn."""
         return begin_turn(self)
 
     def replayed(self) -> Changes:
-        """All of a replay came: the calls that it left open are not going on."""
+        """A replay is complete: the calls that it left open are not going on."""
         return end_turn(self)
 
     def cancelled_calls(self) -> list[v2.ToolCallUpdate]:
-        """What a cancel makes of the tool calls: those that its turn has open are cancelled.
+        """The updates with which a cancel ends the tool calls that its turn has open.
 
-        Whoever cancels applies these updates, and once more before the end of the turn is applied:
-        calls of earlier turns are never among them.
+        Apply them after `cancel`, and once more before the end of the turn is applied. Calls of
+        earlier turns are never among them.
         """
         if not self.cancelling or self.turn != "open":
             return []
@@ -165,7 +180,7 @@ class Session:
         return [v2.ToolCallUpdate(call.tool_call_id, status="cancelled") for call in calls]
 
     def outcome(self, call: ToolCall) -> str:
-        """How a tool call stands, for people: its status, or what became of it without one.
+        """The outcome of a tool call, for people: its status, or what became of it without one.
 
         `rejected` by an answer, `cancelling` with its turn, `left_open` by a turn that ended.
         """
@@ -188,7 +203,7 @@ class Session:
 
 
 class Sessions(dict[str, Session]):
-    """Many sessions side by side, made as they are first heard of."""
+    """Many sessions by id; a session is created when its id is first used."""
 
     def __init__(self, draft: Draft = Draft.JUNE) -> None:
         super().__init__()
@@ -199,7 +214,7 @@ class Sessions(dict[str, Session]):
         return session
 
     def apply(self, notification: v2.UpdateSessionNotification) -> Changes:
-        """Take in one `session/update`."""
+        """Apply the params of one `session/update`."""
         update = notification.update
         reducer = REDUCERS.get(type(update)) or reducer_for(update)
         return reducer(self[notification.session_id], update)
@@ -210,7 +225,7 @@ W = TypeVar("W", bound=Wire)
 
 
 class NotBase64(PeerError):
-    """Terminal output that is not base64: `terminal_id` says whose. The session is unchanged."""
+    """Output of the terminal `terminal_id` is not base64. The session is unchanged."""
 
     def __init__(self, terminal_id: str) -> None:
         super().__init__(f"The agent sent output of terminal {terminal_id!r} that is not base64.")
@@ -495,7 +510,7 @@ def _compaction_chunk(session: Session, update: CompactionSummaryChunk) -> Chang
 
 
 def ask(session: Session, request_id: int | str, request: v2.RequestPermissionRequest) -> Changes:
-    """A permission request came: its tool call is applied *before* anyone is asked."""
+    """Add a permission request: its tool call is applied *before* the user is asked."""
     changes: Changes = ()
     permission = Permission(request_id, request)
     known = session.tool_calls.get(permission.tool_call_id or "")
@@ -563,7 +578,7 @@ def _keep_unknown(kept: dict[str, Any], update: Wire) -> None:
 
 
 def _merged(old: W, patch: W, draft: Draft) -> W:
-    """`old` with every field that `patch` says something about; cleared fields are omitted."""
+    """`old` with every field that `patch` has; cleared fields are omitted."""
     values: dict[str, Any] = {}
     for info in fields(patch):
         value = getattr(patch, info.name)

@@ -1,8 +1,8 @@
 """The updates that rebuild a session.
 
 Whole upserts in entry order, then everything else, the state last. Fields at the protocol's
-default are omitted. While a turn goes on, its state stands before the calls that it has open, too:
-those before it were left open by earlier turns. Folding the snapshot gives the session again.
+default are omitted. While a turn goes on, its state also precedes the calls that it has open: the
+calls before that were left open by earlier turns. Folding the snapshot gives the session again.
 """
 
 import base64
@@ -23,7 +23,7 @@ _MESSAGES: dict[str, type[v2.UserMessage | v2.AgentMessage | v2.AgentThought]] =
 
 
 def snapshot(session: Session) -> list[v2.SessionUpdate]:
-    """What to send to someone who knows nothing of the session yet."""
+    """The updates that rebuild a session, for a reader that has seen none of it."""
     updates: list[v2.SessionUpdate] = list(_entries(session))
     updates += [_terminal(terminal) for terminal in session.terminals.values()]
     updates += [_compaction(compaction) for compaction in session.compactions.values()]
@@ -60,7 +60,7 @@ def _entries(session: Session) -> Iterator[v2.SessionUpdate]:
         yield v2.ToolCallUpdate(call.tool_call_id, status="completed")
         yield v2.ToolCallUpdate(call.tool_call_id, status=call.status)
     if calls and session.turn == "ended" and not session.stop_reason:
-        yield v2.StateUpdate("running")  # or nothing would say that a turn has ended
+        yield v2.StateUpdate("running")  # else no update would show that a turn has ended
 
 
 def _message(message: Message) -> v2.SessionUpdate:

@@ -1,7 +1,7 @@
 """What a session is made of.
 
 Plain objects with ids, changed by `session.reduce` and by nothing else. Content items are the
-wire's own structs, in the order they came, never glued.
+wire's own structs, in the order in which they arrived, never joined.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from twofold.wire.shared import PermissionOption
 Role: TypeAlias = Literal["user", "agent", "thought", "session"]
 
 OPEN: Final = frozenset({"pending", "in_progress", "paused"})
-"""The statuses of a tool call that goes on, or will; a status that nobody knows is open, too."""
+"""The statuses of a tool call that goes on, or will; an unknown status is open, too."""
 FINISHED: Final = frozenset({"completed", "failed", "cancelled"})
 """The statuses of a tool call after which nothing more is expected."""
 
@@ -38,7 +38,7 @@ class Message:
     role: Role
     message_id: str
     index: int
-    """Where it stands in `Session.entries`."""
+    """Its place in `Session.entries`."""
     content: list[ContentBlock] = field(default_factory=list)
     addresses: dict[str, str] = field(default_factory=dict)
     """Sender and recipient of a message between sessions."""
@@ -53,7 +53,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        """The text of the message; only what came since the last look is joined."""
+        """The text of the message; only text that arrived since the last call is joined."""
         if self._joined < len(self.content):
             # held by nothing but a local, a string grows in place instead of being copied
             text, self._text = self._text, ""
@@ -79,7 +79,7 @@ class ToolCall:
 
     tool_call_id: str
     index: int
-    """Where it stands in `Session.entries`."""
+    """Its place in `Session.entries`."""
     name: str | None = None
     title: str | None = None
     kind: str = "other"
@@ -102,7 +102,7 @@ class ToolCall:
 
     @property
     def is_open(self) -> bool:
-        """Whether more is expected of it; a status that nobody knows is still in progress."""
+        """Whether more is expected of it; an unknown status counts as in progress."""
         return self.status not in FINISHED
 
     def copy(self) -> "ToolCall":

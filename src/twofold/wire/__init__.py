@@ -1,1 +1,1 @@
-"""What peers say: a struct for every JSON object of the protocol, and the codec."""
+"""The messages of both versions: a struct for every JSON object of the protocol, and the codec."""

@@ -1,12 +1,12 @@
 """What every message on the wire shares.
 
 A field of a patch has three states: omitted (`UNSET`), `null` (`None`) or a value. Enumerations
-are open: a value nobody has heard of is kept as the string it is. Unions are open: a variant
-nobody has heard of becomes an `Unknown` that holds the whole object. Fields nobody has heard of
-stay beside the struct in `unknown`. All of it is written back unchanged.
+are open: an unknown value is kept as the string it is. Unions are open: an unknown variant becomes
+an `Unknown` that holds the whole object. Unknown fields are kept beside the struct in `unknown`.
+All of it is written back unchanged.
 
-The structs forbid unknown fields, so that msgspec's fast decoder itself says when care is needed;
-`wire.codec` then reads the message again, slowly and forgivingly.
+The structs forbid unknown fields, so that msgspec's fast decoder rejects every message that needs
+care; `wire.codec` then reads the message again, slowly and forgivingly.
 """
 
 from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, Union, get_args
@@ -76,7 +76,7 @@ Meta: TypeAlias = dict[str, Any]
 
 _LARGEST = 1.7976931348623157e308
 Number: TypeAlias = Annotated[float, Limit(ge=-_LARGEST, le=_LARGEST)]
-"""A float that is not infinite: JSON can say one, and cannot be told it back."""
+"""A float that is not infinite: JSON text can hold a number so large, but not infinity itself."""
 
 
 class Known:
@@ -96,10 +96,10 @@ def known_values(enumeration: Any) -> frozenset[str]:
 
 
 class Extras:
-    """JSON fields kept as they came. Not a type msgspec knows, on purpose.
+    """JSON fields kept as they were received. Not a type that msgspec supports, on purpose.
 
-    Encoding a struct that carries one fails in msgspec, which is how `wire.codec` learns that it
-    must take the slow way; decoding into one fails too, so that no peer can set it.
+    Encoding a struct that carries one fails in msgspec, and `wire.codec` then takes the slow way;
+    decoding into one fails too, so that no peer can set it.
     """
 
     __slots__ = ("fields",)
@@ -121,11 +121,11 @@ class Wire(Struct, kw_only=True, forbid_unknown_fields=True, rename="camel", gc=
 
     meta: Maybe[Meta] = field(default=UNSET, name="_meta")
     unknown: Extras | UnsetType = field(default=UNSET, name="?")
-    """Fields that no schema we know has."""
+    """Fields that are in no schema."""
 
 
 class Unknown(Wire):
-    """A variant that no schema we know has, kept whole."""
+    """A variant that is in no schema, kept whole."""
 
     raw: Extras
 
@@ -133,7 +133,7 @@ class Unknown(Wire):
 
     @property
     def tag(self) -> str:
-        """What the peer calls the variant."""
+        """The name of the variant, as the peer sent it."""
         return str(self.raw.fields.get(self.tag_name, ""))
 
 
@@ -157,7 +157,7 @@ _ALTERNATIVES: dict[type[Wire], list[type[Wire]]] = {}
 
 
 def alternative_to(*first: type[Wire]) -> Any:
-    """Mark a shape that no tag tells apart from `first`: it is tried where `first` does not fit."""
+    """Mark a shape without a tag of its own: it is tried where `first` does not fit."""
 
     def register(shape: W) -> W:
         for one in first:
@@ -168,5 +168,5 @@ def alternative_to(*first: type[Wire]) -> Any:
 
 
 def alternates(shape: type[Wire]) -> list[type[Wire]]:
-    """The other shapes that may stand where `shape` stands."""
+    """The other shapes that are tried in the place of `shape`."""
     return _ALTERNATIVES.get(shape, [])

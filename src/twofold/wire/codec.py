@@ -3,9 +3,9 @@
 msgspec reads a message that fits the structs in one pass. One that does not is read again, field
 by field: unknown fields and variants are kept, a malformed optional field counts as omitted, a
 malformed item of a lenient list is skipped (each reported as a `Fault`), an earlier draft's shape
-is recognised. What is left is the peer's mistake: `Malformed`, and nothing else is ever raised.
+is recognised. Anything else is the peer's mistake: `Malformed` is raised, and no other exception.
 
-Encoding is msgspec's too, unless a struct carries something we did not understand.
+Encoding is msgspec's too, unless a struct carries unknown fields or variants.
 """
 
 import base64
@@ -42,12 +42,7 @@ from twofold.wire.base import (
     alternates,
 )
 
-# Parsed JSON → structs, forgivingly: one reader per type, made once.
-#
-# Unknown fields and variants are kept, a malformed optional field counts as omitted, a malformed
-# item of a lenient list is skipped (each noted as a `Fault`), a shape that no tag tells apart is
-# tried where the first does not fit. What is left is `Malformed`, and nothing else is ever raised.
-
+# ---- parsed JSON → structs, forgivingly: one reader per type, made once ----------------------
 
 SKIPPED = 1000
 """How many malformed items of one list are skipped; a list with more is malformed itself."""
@@ -57,7 +52,7 @@ Reader: TypeAlias = Callable[[Any, str, list[Fault]], Any]
 
 @cache
 def reader(shape: Any) -> Reader:
-    """How to read parsed JSON as `shape`: call it with the value, its path and a list of faults."""
+    """The function that reads parsed JSON as `shape`, given the value, its path and the faults."""
     origin = get_origin(shape)
     if origin is Annotated:
         inner, *marks = get_args(shape)
@@ -311,7 +306,16 @@ NOT_DECODED: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def decode(data: bytes | str, shape: Any, faults: list[Fault] | None = None) -> Any:
-    """Read JSON as `shape` (a struct, or a union of structs)."""
+    """Decode JSON as `shape`, a struct or a union of structs.
+
+    Args:
+        data: The JSON text.
+        shape: The type of the result.
+        faults: What was malformed and could be left out is appended here.
+
+    Raises:
+        Malformed: The data is not JSON, or does not fit `shape`.
+    """
     try:
         return decoder(shape).decode(data)
     except NOT_DECODED:
@@ -319,7 +323,7 @@ def decode(data: bytes | str, shape: Any, faults: list[Fault] | None = None) -> 
 
 
 def read(value: Any, shape: Any, faults: list[Fault] | None = None) -> Any:
-    """Read parsed JSON (dicts, lists, strings …) as `shape`."""
+    """Read parsed JSON (dicts, lists, strings …) as `shape`; see `decode`."""
     try:
         return msgspec.convert(value, shape)
     except (msgspec.ValidationError, UnicodeError, RecursionError):
@@ -332,7 +336,7 @@ def parse(data: bytes | str) -> Any:
         return decoder(Any).decode(data)
     except NOT_DECODED as error:
         reason = str(error)
-    try:  # msgspec refuses lone surrogates, which JSON can say and peers do send
+    try:  # msgspec refuses lone surrogates, which JSON may escape and peers do send
         text = data if isinstance(data, str) else data.decode()
         return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError):
@@ -350,7 +354,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def output_bytes(data: str) -> bytes:
-    """The bytes of terminal output; raises ValueError for what is not base64."""
+    """The bytes of terminal output; raises ValueError if `data` is not base64."""
     return base64.b64decode(data + "=" * (-len(data) % 4), validate=True)  # some leave it unpadded
 
 
@@ -358,19 +362,19 @@ def output_bytes(data: str) -> bytes:
 
 
 def encode(value: Any) -> bytes:
-    """Structs (or parsed JSON) as JSON, what was not understood written back as it came."""
+    """Encode structs or parsed JSON; unknown fields and variants are written as they were read."""
     try:
         return _encode(value)
     except (TypeError, UnicodeEncodeError):
         plain = to_json(value)
     try:
         return _encode(plain)
-    except UnicodeEncodeError:  # a lone surrogate, which only an escape can say
+    except UnicodeEncodeError:  # a lone surrogate, which has to be escaped
         return json.dumps(plain, separators=(",", ":")).encode()
 
 
 def update_head(session_id: bytes) -> bytes:
-    """How a `session/update` line begins, for a session id in JSON; the update and `}}` follow."""
+    """The start of a `session/update` line, for an encoded session id; the update and `}}` follow."""
     return (
         b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
         % session_id
@@ -378,7 +382,7 @@ def update_head(session_id: bytes) -> bytes:
 
 
 def to_json(value: Any) -> Any:
-    """Structs as dicts and lists, what was not understood in its place."""
+    """Structs as dicts and lists, unknown fields and variants in their places."""
     if isinstance(value, Unknown):
         return value.raw.fields
     if isinstance(value, Struct):
@@ -407,8 +411,8 @@ def _struct_to_json(value: Struct) -> dict[str, Any]:
 
 
 def _field_to_json(item: Any) -> Any:
-    # Plain JSON of a peer may be nested deeper than Python goes: it is not walked. Structs stand
-    # in a field by themselves, in a list or in a dict, never deeper.
+    # Plain JSON of a peer may be nested deeper than Python goes: it is not walked. Structs are
+    # the value of a field, or items of a list or dict in a field, never deeper.
     items = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
     plain = not isinstance(item, Struct) and not any(isinstance(each, Struct) for each in items)
     return item if plain else to_json(item)

@@ -65,7 +65,7 @@ class BlobResourceContents(Wire):
 
 if TYPE_CHECKING:
     EmbeddedResourceResource: TypeAlias = TextResourceContents | BlobResourceContents
-else:  # msgspec cannot tell two untagged structs apart: the second is an alternative
+else:  # msgspec supports one untagged struct in a union: the second is an alternative
     EmbeddedResourceResource = TextResourceContents
 
 
@@ -75,7 +75,7 @@ class EmbeddedResource(Wire, tag_field="type", tag="resource"):
 
 
 class UnknownContent(Unknown, tag_field="type", tag="?"):
-    """A content block of a type we do not know."""
+    """A content block of an unknown type."""
 
 
 ContentBlock: TypeAlias = (

@@ -2,7 +2,7 @@
 
 The guide describes updates by example, not by schema, so little is required here, and where it
 leaves a shape open, those of versions 1 and 2 are read too. `convert.guide` makes version 2 of it;
-nothing is ever written in this dialect but what came in it.
+nothing is written in this dialect except what was read in it.
 """
 
 from collections.abc import Callable
@@ -87,7 +87,7 @@ class ExitCodeTerminal(Wire, tag_field="type", tag="terminal"):
 
 
 class UnknownToolCallContent(Unknown, tag_field="type", tag="?"):
-    """Content of a type we do not know, to be shown generically."""
+    """Content of an unknown type, to be shown generically."""
 
 
 if TYPE_CHECKING:
@@ -111,14 +111,14 @@ else:
         | Code
         | Patch
         | Terminal
-        | Content  # this and the next: how the versions themselves say it
+        | Content  # this and the next: the shapes of the versions themselves
         | v2.Diff
         | UnknownToolCallContent
     )
 
 
 class ToolCallFields(Wire):
-    """What is said of a tool call. Null is the same as omitted."""
+    """The fields of a tool call. Null is the same as omitted."""
 
     tool_call_id: str
     title: Maybe[str] = UNSET
@@ -286,7 +286,7 @@ class SessionNotification(Wire):
     update: SessionUpdate
 
 
-# ---- telling the dialect ---------------------------------------------------------------------
+# ---- recognising the dialect -----------------------------------------------------------------
 
 
 def looks_like_guide(update: object) -> bool:

@@ -40,7 +40,7 @@ SessionConfigOptionCategory: TypeAlias = Annotated[
 
 
 class Capability(Wire):
-    """An empty object that says: supported."""
+    """An empty object: its presence means that something is supported."""
 
 
 class Implementation(Wire):

@@ -1,7 +1,7 @@
 """ACP version 1.
 
 What both versions share is in `content`, `elicitation` and `shared`, and is part of this module
-too. The schema of version 1 is closed, and strict peers fail on what they do not know. Reading it
+too. The schema of version 1 is closed, and strict peers fail on anything unknown. Reading it
 here is as open as reading version 2: an unknown variant, kind or status is kept.
 """
 
@@ -173,7 +173,7 @@ class DocumentedCurrentModeUpdate(Wire, tag_field="sessionUpdate", tag="current_
 
 
 class SessionConfigUngrouped(SessionConfigSelectOption):
-    """An option that stands in no group."""
+    """A choice that is in no group."""
 
 
 @alternative_to(SessionConfigUngrouped)
@@ -220,7 +220,7 @@ class ConfigOptionUpdate(Wire, tag_field="sessionUpdate", tag="config_option_upd
 
 
 class UnknownUpdate(Unknown, tag_field="sessionUpdate", tag="?"):
-    """An update of a kind we do not know."""
+    """An update of an unknown kind."""
 
     tag_name = "sessionUpdate"
 

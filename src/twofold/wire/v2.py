@@ -332,7 +332,7 @@ class AvailableCommandsUpdate(Wire, tag_field="sessionUpdate", tag="available_co
 
 
 class SessionConfigUngrouped(SessionConfigSelectOption):
-    """An option that stands in no group."""
+    """A choice that is in no group."""
 
 
 @alternative_to(SessionConfigUngrouped)
@@ -379,7 +379,7 @@ class ConfigOptionUpdate(Wire, tag_field="sessionUpdate", tag="config_option_upd
 
 
 class UnknownUpdate(Unknown, tag_field="sessionUpdate", tag="?"):
-    """An update of a kind we do not know."""
+    """An update of an unknown kind."""
 
     tag_name = "sessionUpdate"
 
