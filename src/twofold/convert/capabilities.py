@@ -1,9 +1,9 @@
 """`initialize`, one version into the other: who the peers are, and what they can do.
 
 Version 1 has a flag or marker for each thing a peer can do; version 2 takes some of them for
-granted and has no word for others. What only one version says is reported where it was true (or,
-taken for granted by the other version, where it was not). Nothing here emulates: that an agent
-lists its sessions because the other version says that every agent does is the bridge's promise.
+granted and has no field for others. A capability that only one version has is reported as a loss
+where a peer has it (or, if the other version takes it for granted, where the peer lacks it).
+Nothing here emulates: the bridge makes up for what an agent lacks.
 """
 
 from collections.abc import Iterable
@@ -17,13 +17,13 @@ from twofold.wire.base import UNSET, Extras, Maybe, Omittable, Wire
 from twofold.wire.shared import Capability, EnvVariable, Implementation
 
 NAMELESS = Implementation("unknown", "0")
-"""Who a peer of version 1 is that does not say; version 2 requires it."""
+"""The name of a version 1 peer that sends none; version 2 requires one."""
 
 _GRANTED_BY_1 = "version 1 takes it for granted"
 _GRANTED_BY_2 = "version 2 takes it for granted"
 _LOGOUT = "version 2 has it wherever there are auth methods"
 LACKING = frozenset({_GRANTED_BY_1, _GRANTED_BY_2, _LOGOUT})
-"""The reasons of losses that are none for someone who answers the requests: what was not there."""
+"""The reasons of losses that a bridge does not report: it answers requests for these itself."""
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Wire)
@@ -148,7 +148,7 @@ def upgrade_agent(result: v1.InitializeResponse, losses: Losses) -> v2.Initializ
         for index, method in enumerate(result.auth_methods or [])
     )
     logout = capabilities.auth.logout if capabilities.auth else UNSET
-    # v2: a list of auth methods that is not empty says that login and logout are there
+    # v2: a list of auth methods that is not empty means that login and logout are supported
     if bool(logout) != bool(methods):
         only = "version 2 has it only where there are auth methods"
         losses.report("agentCapabilities.auth.logout", _LOGOUT if methods else only)
@@ -246,7 +246,7 @@ def _upgrade_mcp_capabilities(
 def _upgrade_auth(
     auth: Omittable[v1.AgentAuthCapabilities], losses: Losses, path: str
 ) -> Maybe[Capability]:
-    # `auth` of version 2 is for extensions only; without any it says nothing.
+    # `auth` of version 2 is for extensions only; without any it means nothing.
     if not auth:
         return UNSET
     _report_beside(auth.logout, losses, f"{path}.logout")
@@ -345,7 +345,7 @@ def upgrade_auth_method(
             UNSET if method.env is UNSET else env,
             **carried(method, v2.AuthMethodTerminal, losses, path),
         )
-    # Read again: some agents of version 1 write `type: "agent"`, which version 2 knows.
+    # Read again: some agents of version 1 write `type: "agent"`, which version 2 has.
     raw = renamed(method.raw.fields, "id", "methodId", losses, path)
     if not (isinstance(raw.get("methodId"), str) and isinstance(raw.get("name"), str)):
         losses.report(path, "version 2 requires an id and a name")
@@ -357,10 +357,10 @@ def upgrade_auth_method(
 def downgrade_auth_method(
     method: v2.AuthMethod, losses: Losses, path: str = "authMethod"
 ) -> v1.AuthMethod | None:
-    """A way to authenticate; None for one that version 1 does not know."""
+    """A way to authenticate; None for a type that version 1 does not have."""
     if isinstance(method, v2.UnknownAuthMethod):
         # A peer of version 1 would take it for a method that the agent handles.
-        losses.report(path, f"version 1 does not know auth methods of type {method.tag!r}")
+        losses.report(path, f"version 1 has no auth methods of type {method.tag!r}")
         return None
     if isinstance(method, v2.AuthMethodAgent):
         return v1.AuthMethodAgent(
@@ -425,7 +425,7 @@ def _flag(marker: Maybe[Capability], losses: Losses, path: str) -> Omittable[boo
 def _report_beside(part: Maybe[Wire], losses: Losses, path: str) -> None:
     """A part that the other version does not have, or has as a mere flag."""
     if part and (part.meta or isinstance(part.unknown, Extras)):
-        losses.report(path, "the other version has no place for what is said beside it")
+        losses.report(path, "the other version has no place for its metadata")
 
 
 def kept(items: Iterable[T | None]) -> list[T]:

@@ -1,9 +1,8 @@
 """A whole conversation, message by message, from one version into the other.
 
 JSON-RPC messages in, messages out: updates through the translators, requests and results through
-`convert.setup`, and the life of a prompt, which the versions tell differently: version 1 ends a
-turn with the result of `session/prompt`, version 2 with a `state_update`. Extension methods and
-methods that nobody knows pass unread.
+`convert.requests`, and the life of a prompt through `convert.turns`. Extension methods and unknown
+methods are passed on unread.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -57,7 +56,7 @@ class _Asked(Struct):
     message_id: str = ""
     """The id that a prompt was given."""
     passed: bool = False
-    """It went out as it came, and so does the answer."""
+    """It was passed on unchanged, and so is its answer."""
 
 
 class Conversation:
@@ -114,7 +113,7 @@ class Conversation:
             turns.report(update)
             if turns:
                 if update.background:
-                    self.losses.report("update.background", "version 1 knows no background work")
+                    self.losses.report("update.background", "version 1 has no background work")
                 return []  # it shows in the prompt's result
         return self._downgrader(session_id).update(update)
 
@@ -126,7 +125,7 @@ class Conversation:
             case Notification(method="session/update"):
                 return self._notified(message)
             case Request() | Notification():
-                return self._told(message, sender)
+                return self._received(message, sender)
             case Response():
                 return self._answered(message, self._pending.take(message, sender))
         return self._failed(message, self._pending.take(message, sender))
@@ -157,7 +156,7 @@ class Conversation:
             return Out(Failure(turn.request_id, written))
         return Out(Response(turn.request_id, written))
 
-    def _told(self, message: Request | Notification, sender: Handler | None) -> list[Out]:
+    def _received(self, message: Request | Notification, sender: Handler | None) -> list[Out]:
         if message.method == "initialize":
             self._detector.initializing(message.params)
         self._detector.requested(message.method)
@@ -173,7 +172,7 @@ class Conversation:
         params = self._read({} if message.params is UNSET else message.params, method.params)
         name, converted = self._params(message.method, params, source)
         asked.params = params
-        told = replace(message, method=name, params=codec.to_json(converted))
+        converted_message = replace(message, method=name, params=codec.to_json(converted))
         if isinstance(params, v1.LoadSessionRequest) or (
             isinstance(params, v2.ResumeSessionRequest) and params.replay_from
         ):
@@ -183,8 +182,8 @@ class Conversation:
             self._open_turns(params.session_id).cancel()
         if isinstance(message, Request) and message.method == "session/prompt":
             self._cancelling.discard(params.session_id)
-            return [Out(told), *self._prompted(message, asked)]
-        return [Out(told)]
+            return [Out(converted_message), *self._prompted(message, asked)]
+        return [Out(converted_message)]
 
     def _params(self, method: str, params: Any, source: str) -> tuple[str, Any]:
         if method == "session/request_permission":
@@ -207,7 +206,7 @@ class Conversation:
         return lift_permission(params)
 
     def _start_over(self, session_id: str) -> None:
-        """A replay tells everything again, to someone who has seen none of it."""
+        """A replay repeats the session for a client that has seen none of it."""
         self._downgraders.pop(session_id, None)
         self._guides.pop(session_id, None)
         if session_id in self._upgraders:

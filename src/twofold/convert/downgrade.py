@@ -1,6 +1,6 @@
 """Version 2 → version 1, one update at a time, without memory.
 
-Version 1 is closed: strict peers fail on a variant, kind or status that they do not know, so
+Version 1 is closed: strict peers fail on an unknown variant, kind or status, so
 everything is brought into its words and every change of meaning is reported. What version 1 has
 no words for at all is refused, never dropped in silence. What needs a memory (accumulated
 content, what a message already showed, terminals) is in `convert.downgrader`, which uses the same
@@ -54,7 +54,18 @@ WHOLE: dict[type[v2.MessagePatch], type[v1.ContentChunk]] = {
 
 
 def downgrade(update: v2.SessionUpdate, losses: Losses) -> list[v1.SessionUpdate]:
-    """The updates of version 1 that say what `update` says, as far as it can be said."""
+    """Convert one update of version 2 by itself; `Downgrader` converts a session, and loses less.
+
+    Args:
+        update: The update.
+        losses: Where everything is reported that version 1 cannot express.
+
+    Returns:
+        The updates of version 1 with the same meaning, in order, as far as there are any.
+
+    Raises:
+        NotConvertible: Something must not be left out, or `losses` is strict.
+    """
     match update:
         case v2.ContentChunk():  # first, for there are thousands of them
             return [downgrade_chunk(update, losses)]
@@ -69,7 +80,7 @@ def downgrade(update: v2.SessionUpdate, losses: Losses) -> list[v1.SessionUpdate
             return [downgrade_tool_call(update, content, losses)]
         case v2.ToolCallContentChunk():
             raise losses.refuse(
-                "update", "version 1 replaces content: appending needs what came before"
+                "update", "version 1 replaces content: appending needs the content before it"
             )
         case v2.TerminalUpdate() | v2.TerminalOutputChunk():
             raise losses.refuse(
@@ -147,7 +158,10 @@ def report_no_id(losses: Losses) -> None:
 
 
 def representable_content(update: v2.MessagePatch, losses: Losses) -> list[ContentBlock]:
-    """The content of a whole message, refused where seed 002 says conversion must fail."""
+    """The content of a whole message.
+
+    Refused where the ACP document on message updates (v2) requires that a conversion fails.
+    """
     if not update.content:
         what = "clears" if update.content is not UNSET else "does not touch"
         raise losses.refuse(
@@ -175,7 +189,7 @@ def downgrade_blocks(
 
 
 def downgrade_block(block: ContentBlock, losses: Losses, path: str) -> ContentBlock:
-    """A content block in the words that version 1 knows."""
+    """A content block as version 1 has it."""
     if isinstance(block, UnknownContent):
         losses.report(path, f"version 1 peers fail on content of type {block.tag!r}")
         return TextContent(f"[{block.tag or 'unknown'} content]")
@@ -183,7 +197,7 @@ def downgrade_block(block: ContentBlock, losses: Losses, path: str) -> ContentBl
     if isinstance(notes, Annotations) and notes.audience:
         audience = [role for role in notes.audience if role in _ROLES]
         if audience != notes.audience:
-            losses.report(f"{path}.annotations.audience", "version 1 knows no other roles")
+            losses.report(f"{path}.annotations.audience", "version 1 has no other roles")
             return replace(block, annotations=replace(notes, audience=audience))
     return block
 
@@ -227,7 +241,7 @@ def downgrade_tool_call(
 
 
 def report_clear(name: str, losses: Losses, path: str = "update") -> None:
-    """A field is cleared that version 1 cannot clear (seed 000)."""
+    """Report a field that is cleared, which version 1 cannot do (ACP v2, tool-call updates)."""
     key = {"raw_input": "rawInput", "raw_output": "rawOutput", "meta": "_meta"}.get(name, name)
     losses.report(f"{path}.{key}", "version 1 cannot clear this field; the old value stays")
 
@@ -235,14 +249,14 @@ def report_clear(name: str, losses: Losses, path: str = "update") -> None:
 def _kind(kind: str | None, losses: Losses, path: str) -> str:
     if kind is None or kind in _KINDS:
         return kind or "other"
-    losses.report(path, f"version 1 does not know the kind {kind!r}")
+    losses.report(path, f"version 1 has no kind {kind!r}")
     return "other"
 
 
 def _status(status: str | None, losses: Losses, path: str) -> str:
     if status is None or status in _STATUSES:
         return status or "pending"
-    losses.report(path, f"version 1 does not know the status {status!r}")
+    losses.report(path, f"version 1 has no status {status!r}")
     return "failed" if status == "cancelled" else "in_progress"
 
 
@@ -370,11 +384,11 @@ def plan_id(update: v2.PlanUpdate) -> str:
 def _plan_entry(entry: v2.PlanEntry, losses: Losses, path: str) -> v1.PlanEntry:
     status, priority = entry.status, entry.priority
     if status not in _PLAN_STATUSES:
-        losses.report(f"{path}.status", f"version 1 does not know the status {status!r}")
+        losses.report(f"{path}.status", f"version 1 has no status {status!r}")
         # a cancelled step was not done: "completed" would be untrue
         status = "pending" if status == "cancelled" else "in_progress"
     if priority not in _PRIORITIES:
-        losses.report(f"{path}.priority", f"version 1 does not know the priority {priority!r}")
+        losses.report(f"{path}.priority", f"version 1 has no priority {priority!r}")
         priority = "medium"
     return v1.PlanEntry(
         entry.content, priority, status, **carried(entry, v1.PlanEntry, losses, path)

@@ -1,7 +1,7 @@
 """Version 2 → version 1 with a memory, one session at a time.
 
-`Downgrader` knows what each message has shown, what each tool call holds and what each terminal
-printed. Pure: updates in, updates out, losses reported.
+`Downgrader` remembers what was sent of each message, what each tool call holds and what each
+terminal printed. Pure: updates in, updates out, losses reported.
 """
 
 from array import array
@@ -141,8 +141,8 @@ def _size(block: ContentBlock) -> int:
 
 
 def _data(block: ContentBlock) -> bytes:
-    # Plain text runs together, as a reader sees it; anything else stands by itself, between
-    # bytes that no text has.
+    # Plain text is joined, as a reader sees it; any other block is enclosed in bytes that are not
+    # valid in UTF-8.
     if is_plain(block):
         return block.text.encode("utf-8", "surrogatepass")
     return b"\xff" + codec.encode(block) + b"\xff"
@@ -207,13 +207,17 @@ class _Call(Struct):
 
 
 class Downgrader:
-    """A version 2 session on its way to version 1.
+    """Converts a version 2 session to version 1, update by update.
 
-    `notices`, `compactions`: whether the client advertised that it understands them.
-    `terminal_limit`: how much of a terminal's text is shown, counted from its end.
-    `gather`: what terminals print, and pieces of content, are not sent at once but by `flush`, for
-    each time the whole content of the tool call is sent. Before a call ends they are sent, too.
-    `cuts`: whether it is a loss that a message is the same text in other pieces.
+    Args:
+        losses: Where everything is reported that version 1 cannot express.
+        notices: The client advertised that it shows notices.
+        compactions: The client advertised that it shows compactions.
+        terminal_limit: How much of a terminal's text is sent, counted from its end.
+        gather: Terminal output and pieces of content are not sent at once but by `flush`, because
+            the whole content of the tool call is sent each time. They are also sent before a call
+            ends.
+        cuts: A message that is the same text in other pieces counts as a loss.
     """
 
     def __init__(
@@ -267,7 +271,11 @@ class Downgrader:
         return shape(content, sent.message_id)
 
     def update(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
-        """The updates of version 1 that say what `update` says, as far as it can be said."""
+        """Convert one update of version 2.
+
+        Returns:
+            The updates of version 1 with the same meaning, in order, as far as there are any.
+        """
         chunk = self.plain(update)
         if chunk is not None:
             return [chunk]
@@ -287,7 +295,7 @@ class Downgrader:
         return [*sent, *lowered]
 
     def flush(self) -> list[v1.SessionUpdate]:
-        """The content that was gathered since it was last sent."""
+        """The updates for content that was gathered since the last call."""
         sent = self._gathered_of(self.gathered)
         self.gathered = {}
         return sent
@@ -424,7 +432,7 @@ class Downgrader:
         return [converted]
 
     def _patched(self, update: v2.ToolCallPatch, shape: type[P], path: str) -> tuple[_Call, P]:
-        """What a patch makes of a call, and how version 1 says it; nothing is remembered yet."""
+        """The call after a patch, and the patch for version 1; nothing is remembered yet."""
         known = self._calls.get(update.tool_call_id, _Call())
         call = _Call(update.title or known.title, set(known.shown), known.content)
         for name in ("title", "name", "raw_input", "raw_output", "meta"):

@@ -15,7 +15,7 @@ from twofold.wire.base import UNSET, Extras, Wire
 
 
 class Loss(Struct, frozen=True):
-    """Something that the other version cannot say."""
+    """Something that the other version cannot express."""
 
     path: str
     """Where in the message, e.g. `update.status`."""
@@ -23,7 +23,7 @@ class Loss(Struct, frozen=True):
 
 
 class NotConvertible(TwofoldError):
-    """The other version has no way to say this, and leaving it out would change the session."""
+    """The other version cannot express this, and leaving it out would change the session."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}" if path else reason)
@@ -63,7 +63,7 @@ def carried(source: Wire, target: type[Wire], losses: Losses, path: str) -> dict
     """The `meta` and `unknown` of `source`, as arguments for a struct of the other version.
 
     A null `_meta` means the same as none wherever metadata is not patched, so it is left out. A
-    field that only the other version knows would be taken for the real one there: it is lost.
+    field that only the other version has would be taken for the real one there: it is lost.
     """
     if source.meta is UNSET and source.unknown is UNSET:
         return {}

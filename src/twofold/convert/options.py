@@ -18,14 +18,14 @@ MODE = "mode"
 """The id and category of the config option that stands for the modes of version 1."""
 
 Option: TypeAlias = v2.SessionConfigSelect | v2.SessionConfigBoolean
-"""A config option of a type that we know."""
+"""A config option of a known type."""
 
 
 # ---- look-ups ------------------------------------------------------------------------------
 
 
 def known_options(options: Sequence[v2.SessionConfigOption]) -> list[Option]:
-    """The config options of types that we know."""
+    """The config options of known types."""
     return [option for option in options if not isinstance(option, v2.UnknownSessionConfig)]
 
 
@@ -100,7 +100,7 @@ def has_mode_option(options: Sequence[v2.SessionConfigOption]) -> bool:
 def upgrade_config_option(
     option: v1.SessionConfigOption, losses: Losses, path: str = "configOption"
 ) -> v2.SessionConfigOption:
-    """A config option; one of a type that we do not know is kept, under its new id."""
+    """A config option for version 2; one of an unknown type is kept, under its new id."""
     match option:
         case v1.SessionConfigSelect():
             options = _upgrade_choices(option, losses, f"{path}.options")
@@ -115,7 +115,7 @@ def upgrade_config_option(
 def downgrade_config_option(
     option: v2.SessionConfigOption, losses: Losses, path: str = "configOption"
 ) -> v1.SessionConfigOption | None:
-    """A config option; None for one of a type that version 1 does not know."""
+    """A config option for version 1; None for a type that version 1 does not have."""
     match option:
         case v2.SessionConfigSelect():
             options = [
@@ -126,7 +126,7 @@ def downgrade_config_option(
             return recast(option, shape, losses, path, id=option.config_id, options=options)
         case v2.SessionConfigBoolean():
             return recast(option, v1.SessionConfigBoolean, losses, path, id=option.config_id)
-    losses.report(path, f"version 1 does not know config options of type {option.tag!r}")
+    losses.report(path, f"version 1 has no config options of type {option.tag!r}")
     return None
 
 
@@ -229,7 +229,7 @@ def with_modes(
     if not has_mode_option(options):
         return [option_of_modes(modes, losses), *options]
     if not includes(modes_of(options), modes):
-        losses.report("modes", "the agent has a config option for it, which says otherwise")
+        losses.report("modes", "the agent has a config option for it, which differs")
     return options
 
 
@@ -264,13 +264,13 @@ def upgrade_command(
 def downgrade_command(
     command: v2.AvailableCommand, losses: Losses, path: str = "availableCommand"
 ) -> v1.AvailableCommand | None:
-    """A command that the user can give; None for one of a type that version 1 does not know."""
+    """A command that the user can give; None for a type that version 1 does not have."""
     if isinstance(command, v2.UnknownCommand):
-        losses.report(path, f"version 1 does not know commands of type {command.tag!r}")
+        losses.report(path, f"version 1 has no commands of type {command.tag!r}")
         return None
     hint: Maybe[v1.UnstructuredCommandInput] = UNSET
     if isinstance(command.input, v2.TextCommandInput):
         hint = recast(command.input, v1.UnstructuredCommandInput, losses, f"{path}.input")
     elif command.input:
-        losses.report(f"{path}.input", f"version 1 does not know input {command.input.tag!r}")
+        losses.report(f"{path}.input", f"version 1 has no input {command.input.tag!r}")
     return recast(command, v1.AvailableCommand, losses, path, input=hint)

@@ -1,6 +1,6 @@
 """Permission requests, one version into the other.
 
-An option is chosen by its kind, so a kind that version 1 does not know is never passed for
+An option is chosen by its kind, so a kind that version 1 does not have is never passed for
 another: the option is left out, and a request that nothing is left of is refused.
 """
 
@@ -72,9 +72,14 @@ def downgrade_permission(
     shown: Shown | None = None,
     patch: v1.ToolCallPatch | None = None,
 ) -> v1.RequestPermissionRequest:
-    """The subject becomes the tool call; `tool_call_id` names the one made up where it is none.
+    """A permission request for version 1, whose subject is always a tool call.
 
-    Whoever has a memory says what is `shown` of the call, and has converted the `patch` of it.
+    Args:
+        request: The request of version 2.
+        losses: Where everything is reported that version 1 cannot express.
+        tool_call_id: The id of the call that is made up for a subject of another type.
+        shown: What version 1 was sent of the call, for a caller that remembers it.
+        patch: The call of the request, for a caller that has converted it already.
     """
     options = _options(request.options, losses)
     if isinstance(request, v2.JuneRequestPermissionRequest):
@@ -94,9 +99,9 @@ def _options(options: list[PermissionOption], losses: Losses) -> list[Permission
         if option.kind in OPTION_KINDS:
             kept.append(option)
         else:
-            losses.report(f"options[{index}].kind", f"version 1 does not know {option.kind!r}")
+            losses.report(f"options[{index}].kind", f"version 1 has no option kind {option.kind!r}")
     if not kept:
-        raise losses.refuse("options", "version 1 knows none of the options")
+        raise losses.refuse("options", "version 1 has none of the kinds of options")
     return kept
 
 
@@ -118,7 +123,7 @@ def _titled(
 def _made_up(
     request: v2.RequestPermissionRequest, tool_call_id: str, shown: Shown | None, losses: Losses
 ) -> v1.ToolCallPatch:
-    """A tool call for a request that is not about one, or one that says what it is about."""
+    """The tool call for a request whose subject is a command, something unknown, or missing."""
     subject = request.subject
     words = [request.description] if request.description else []
     values: dict[str, Any] = {"kind": "other"}
@@ -161,9 +166,9 @@ def upgrade_outcome(response: v1.RequestPermissionResponse) -> v2.RequestPermiss
 def downgrade_outcome(
     response: v2.RequestPermissionResponse, losses: Losses
 ) -> v1.RequestPermissionResponse:
-    """The answer; one that version 1 does not know is never passed for a choice."""
+    """The answer; an unknown outcome is never converted to a choice."""
     if not isinstance(response.outcome, SelectedPermissionOutcome | CancelledPermissionOutcome):
-        losses.report("outcome", "version 1 does not know this outcome: it counts as cancelled")
+        losses.report("outcome", "version 1 has no such outcome: it counts as cancelled")
         return v1.RequestPermissionResponse(CancelledPermissionOutcome())
     return v1.RequestPermissionResponse(
         response.outcome, meta=response.meta, unknown=response.unknown

@@ -5,9 +5,9 @@ depends on what went before. A method that the other version does not have is re
 whatever would ask for something else once a part of it is left out. Any other part that cannot be
 carried is left out and reported.
 
-Not reported, for it says nothing: null for omitted, an empty `_meta` where there is no place for
-one, an empty list where a version requires a list, a name for a peer that has none, and a mode
-that is said once more as a config option.
+Not reported, because nothing is lost: null for omitted, an empty `_meta` where there is no place
+for one, an empty list where a version requires a list, a name for a peer that has none, and a mode
+that is also a config option.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,6 @@ from twofold.convert.capabilities import (
     upgrade_client,
 )
 from twofold.convert.downgrade import downgrade_block
-from twofold.convert.formats import is_rfc3339
 from twofold.convert.losses import Losses, NotConvertible, carried, recast
 from twofold.convert.options import (
     MODE,
@@ -32,7 +31,7 @@ from twofold.convert.options import (
     upgrade_config_options,
     with_modes,
 )
-from twofold.convert.upgrade import is_uri, upgrade_block
+from twofold.convert.upgrade import is_rfc3339, is_uri, upgrade_block
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed, Omittable, Wire
 from twofold.wire.content import UnknownContent
@@ -118,7 +117,7 @@ def _downgrade_format(
         return question
     if question.format in _FORMATS:
         return question
-    losses.report(f"{path}.format", f"version 1 does not know the format {question.format!r}")
+    losses.report(f"{path}.format", f"version 1 has no format {question.format!r}")
     return replace(question, format=UNSET)
 
 
@@ -270,7 +269,7 @@ def _upgrade_server(server: v1.McpServer, losses: Losses, path: str) -> v2.McpSe
         case v1.McpServerSse():
             losses.report(path, "version 2 has no MCP servers over SSE")
             return None
-    try:  # some clients of version 1 write `type: "stdio"`, which version 2 knows
+    try:  # some clients of version 1 write `type: "stdio"`, which version 2 has
         read: v2.McpServer = codec.read(server.raw.fields, v2.McpServer)
     except Malformed as error:
         losses.report(path, error.reason)
@@ -289,7 +288,7 @@ def _downgrade_server(server: v2.McpServer, losses: Losses, path: str) -> v1.Mcp
             return recast(server, v1.McpServerHttp, losses, path, headers=headers)
     if server.tag == "acp":  # unstable, and the same in both
         return v1.UnknownMcpServer(raw=server.raw)
-    losses.report(path, f"version 1 does not know MCP servers of type {server.tag!r}")
+    losses.report(path, f"version 1 has no MCP servers of type {server.tag!r}")
     return None
 
 
@@ -365,7 +364,7 @@ def _upgrade_prompt(params: v1.PromptRequest, losses: Losses) -> v2.PromptReques
 def _downgrade_prompt(params: v2.PromptRequest, losses: Losses) -> v1.PromptRequest:
     for index, block in enumerate(params.prompt):
         if isinstance(block, UnknownContent):  # the agent would answer another question
-            reason = f"version 1 does not know content of type {block.tag!r}"
+            reason = f"version 1 has no content of type {block.tag!r}"
             raise losses.refuse(f"prompt[{index}]", reason)
     blocks = [
         downgrade_block(block, losses, f"prompt[{index}]")

@@ -1,21 +1,20 @@
 """Version 1 → version 2, one update at a time, without memory.
 
-`upgrade` says all that can be said of an update by itself. What needs a memory (which messages
-are open, which calls are known, which modes there are) is in `convert.upgrader`, which uses the
-same functions. Version 1's null is the same as omitted and is never forwarded: in version 2 it
-would clear.
+`upgrade` converts an update by itself. Everything that needs a memory (which messages are open,
+which calls exist, which modes there are) is in `convert.upgrader`, which uses the same functions.
+Version 1's null is the same as omitted and is never forwarded: in version 2 it would clear.
 """
 
 import base64
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 from msgspec.structs import replace
 
 from twofold.convert.drafts import diff_of_texts, lift
-from twofold.convert.formats import is_rfc3339
 from twofold.convert.losses import Losses, carried
 from twofold.convert.options import upgrade_command, upgrade_config_option
 from twofold.text.safe import Seen
@@ -50,7 +49,18 @@ CHUNKS: dict[type[v1.ContentChunk], type[v2.ContentChunk]] = {
 
 
 def upgrade(update: v1.SessionUpdate, losses: Losses) -> list[v2.SessionUpdate]:
-    """The updates of version 2 that say what `update` says."""
+    """Convert one update of version 1 by itself; `Upgrader` converts a session, and loses less.
+
+    Args:
+        update: The update.
+        losses: Where everything is reported that version 2 cannot express.
+
+    Returns:
+        The updates of version 2 with the same meaning, in order.
+
+    Raises:
+        NotConvertible: Something must not be left out, or `losses` is strict.
+    """
     match update:
         case v1.ContentChunk():
             if not update.message_id:
@@ -183,8 +193,8 @@ def upgrade_tool_call(
 ) -> Any:
     """A tool call or a patch of one. `owned`: the terminals that have a version 2 counterpart.
 
-    A whole `tool_call` for a known id replaces everything, so everything is said explicitly; for
-    an id that nobody has seen the defaults may stay out.
+    A whole `tool_call` for a known id replaces everything, so every field is written; for a new id
+    the defaults are left out.
     """
     values: dict[str, Any] = {
         name: value
@@ -262,39 +272,41 @@ def _location(location: v1.ToolCallLocation, losses: Losses, path: str) -> v2.To
 # ---- terminals that the agent describes in `_meta` -----------------------------------------
 #
 # Agents that run commands themselves show them in version 1 as content for a terminal that the
-# client never made, with what they know of it in `_meta`.
+# client never created, with its command, output and exit status in `_meta`.
 
 
 def terminals_in(update: Wire) -> set[str]:
-    """The terminals that an update tells about in its `_meta`."""
-    return {terminal_id for _, terminal_id, _ in _told(update)}
+    """The terminals that an update describes in its `_meta`."""
+    return {terminal_id for _, terminal_id, _ in _facts(update)}
 
 
 def terminal_updates(
     update: v1.ToolCall | v1.ToolCallPatch, deltas: dict[str, Seen] | None = None
 ) -> list[v2.TerminalUpdate | v2.TerminalOutputChunk]:
-    """What `_meta` says of terminals, as version 2 says it.
+    """The terminals in `_meta` as updates of version 2.
 
-    `deltas` holds the output that came in deltas, by terminal: when all of it comes once more, it
+    `deltas` holds the output that arrived in deltas, by terminal: output that repeats all of it
     replaces them.
     """
     deltas = {} if deltas is None else deltas
-    return [_TOLD[key](terminal_id, told, deltas) for key, terminal_id, told in _told(update)]
+    return [
+        _HANDLERS[key](terminal_id, facts, deltas) for key, terminal_id, facts in _facts(update)
+    ]
 
 
 def terminals_with_output(update: Wire) -> list[str]:
     """The terminals that an update brings output of in its `_meta`."""
-    return [terminal_id for key, terminal_id, _ in _told(update) if key in (_DELTA, _OUTPUT)]
+    return [terminal_id for key, terminal_id, _ in _facts(update) if key in (_DELTA, _OUTPUT)]
 
 
-def _told(update: Wire) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _facts(update: Wire) -> Iterator[tuple[str, str, dict[str, Any]]]:
     meta = update.meta or {}
-    for key in _TOLD:
-        told = meta.get(key)
-        if key == _DELTA and _same_terminal(told, meta.get(_OUTPUT)):
+    for key in _HANDLERS:
+        facts = meta.get(key)
+        if key == _DELTA and _same_terminal(facts, meta.get(_OUTPUT)):
             continue  # the same output under both names
-        if isinstance(told, dict) and isinstance(told.get("terminal_id"), str):
-            yield key, told["terminal_id"], told
+        if isinstance(facts, dict) and isinstance(facts.get("terminal_id"), str):
+            yield key, facts["terminal_id"], facts
 
 
 def _same_terminal(one: Any, other: Any) -> bool:
@@ -305,22 +317,22 @@ def _same_terminal(one: Any, other: Any) -> bool:
     )
 
 
-def _info(terminal_id: str, told: dict[str, Any], _: dict[str, Seen]) -> v2.TerminalUpdate:
-    known = {name: told[name] for name in ("command", "cwd") if isinstance(told.get(name), str)}
+def _info(terminal_id: str, facts: dict[str, Any], _: dict[str, Seen]) -> v2.TerminalUpdate:
+    known = {name: facts[name] for name in ("command", "cwd") if isinstance(facts.get(name), str)}
     return v2.TerminalUpdate(terminal_id, **known)
 
 
 def _delta(
-    terminal_id: str, told: dict[str, Any], deltas: dict[str, Seen]
+    terminal_id: str, facts: dict[str, Any], deltas: dict[str, Seen]
 ) -> v2.TerminalOutputChunk:
     deltas.setdefault(terminal_id, Seen())
-    return _appended(terminal_id, _data(told), deltas)
+    return _appended(terminal_id, _data(facts), deltas)
 
 
 def _output(
-    terminal_id: str, told: dict[str, Any], deltas: dict[str, Seen]
+    terminal_id: str, facts: dict[str, Any], deltas: dict[str, Seen]
 ) -> v2.TerminalUpdate | v2.TerminalOutputChunk:
-    text, seen = _data(told), deltas.get(terminal_id)
+    text, seen = _data(facts), deltas.get(terminal_id)
     if seen is None or not seen.begins(text):
         return _appended(terminal_id, text, deltas)
     seen = deltas[terminal_id] = Seen()
@@ -334,13 +346,13 @@ def _appended(terminal_id: str, text: str, deltas: dict[str, Seen]) -> v2.Termin
     return v2.TerminalOutputChunk(terminal_id, text_as_base64(text))
 
 
-def _data(told: dict[str, Any]) -> str:
-    data = told.get("data")
+def _data(facts: dict[str, Any]) -> str:
+    data = facts.get("data")
     return data if isinstance(data, str) else ""
 
 
-def _exit(terminal_id: str, told: dict[str, Any], _: dict[str, Seen]) -> v2.TerminalUpdate:
-    code, signal = told.get("exit_code"), told.get("signal")
+def _exit(terminal_id: str, facts: dict[str, Any], _: dict[str, Seen]) -> v2.TerminalUpdate:
+    code, signal = facts.get("exit_code"), facts.get("signal")
     status = v2.TerminalExitStatus(
         code if isinstance(code, int) and not isinstance(code, bool) else UNSET,
         signal if isinstance(signal, str) else UNSET,
@@ -348,9 +360,9 @@ def _exit(terminal_id: str, told: dict[str, Any], _: dict[str, Seen]) -> v2.Term
     return v2.TerminalUpdate(terminal_id, exit_status=status)
 
 
-# Output comes piece by piece under either name: codex picks one by the client's capabilities.
+# Output arrives piece by piece under either name: codex picks one by the client's capabilities.
 _DELTA, _OUTPUT = "terminal_output_delta", "terminal_output"
-_TOLD: dict[str, Any] = {
+_HANDLERS: dict[str, Any] = {
     "terminal_info": _info,
     _DELTA: _delta,
     _OUTPUT: _output,
@@ -410,6 +422,20 @@ def _entries(entries: list[v1.PlanEntry], losses: Losses, path: str) -> list[v2.
     ]
 
 
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def is_rfc3339(text: str) -> bool:
+    """Whether version 2 accepts a text as a time; version 1 leaves the format open."""
+    if not _RFC3339.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text.upper())
+    except ValueError:  # a day or hour that does not exist
+        return False
+    return True
+
+
 def mode_id(update: v1.CurrentModeUpdate | v1.DocumentedCurrentModeUpdate) -> str:
     """The mode an update names, in either shape."""
     if isinstance(update, v1.CurrentModeUpdate):
@@ -425,7 +451,7 @@ def _only_mode(mode: str) -> v2.SessionConfigSelect:
 
 
 def _unknown(update: v1.UnknownUpdate) -> v2.SessionUpdate:
-    # A version 1 agent may already send an update that only version 2 knows; one that version 2
-    # knows and that does not fit is malformed there, not unknown.
+    # A version 1 agent may already send an update that only version 2 has; one that does not fit
+    # its shape there is malformed, not unknown.
     read: v2.SessionUpdate = codec.read(update.raw.fields, v2.SessionUpdate)
     return lift(read)

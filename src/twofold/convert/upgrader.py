@@ -1,7 +1,7 @@
 """Version 1 → version 2 with a memory, one session at a time.
 
-`Upgrader` knows which messages are open, which tool calls were seen, which modes there are and
-what the user asked. Pure: updates in, updates out, losses reported.
+`Upgrader` remembers which messages are open, which tool calls exist, which modes there are and
+what the prompt was. Pure: updates in, updates out, losses reported.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ NewId: TypeAlias = Callable[[type[v1.ContentChunk]], str]
 
 
 class Upgrader:
-    """A version 1 session on its way to version 2.
+    """Converts a version 1 session to version 2, update by update.
 
     Args:
         losses: Where everything is reported that version 2 cannot express.
@@ -79,7 +79,7 @@ class Upgrader:
         self._names: dict[str, str] = {}  # ids of messages that were begun without one
         self._titles: dict[str, str] = {}
         self._owned: set[str] = set()
-        self._deltas: dict[str, Seen] = {}  # the output that came in deltas, by terminal
+        self._deltas: dict[str, Seen] = {}  # the output that arrived in deltas, by terminal
         self._with_content: set[str] = set()  # tool calls
         self._echo = Echo()
         self._modes: v1.SessionModeState | None = None
@@ -110,7 +110,11 @@ class Upgrader:
         return CHUNKS[kind](self._open_id, content)
 
     def update(self, update: v1.SessionUpdate) -> list[v2.SessionUpdate]:
-        """The updates of version 2 that say what `update` says."""
+        """Convert one update of version 1.
+
+        Returns:
+            The updates of version 2 with the same meaning, in order.
+        """
         chunk = self.plain(update)
         if chunk is not None:
             return [chunk]
@@ -131,7 +135,7 @@ class Upgrader:
     # ---- messages
 
     def _chunk(self, update: v1.ContentChunk) -> list[v2.SessionUpdate]:
-        # the echo is asked first: it costs less than to look at the kind of every chunk
+        # the echo is checked first: that costs less than the kind of every chunk
         echo = self._echo
         if echo and isinstance(update, v1.UserMessageChunk) and echo.swallows(update.content):
             return []
@@ -142,7 +146,7 @@ class Upgrader:
             message_id = self._names.get(update.message_id, update.message_id)
             self._nameless.forget()
         elif self._open is kind:
-            # a message without an id goes on until something else comes between
+            # a message without an id goes on until a chunk of another kind or a new tool call
             message_id = self._open_id
             self._nameless.go_on(update.content)
         else:
@@ -153,7 +157,7 @@ class Upgrader:
         return [chunk]
 
     def _named(self, update: v1.ContentChunk) -> v2.SessionUpdate:
-        """All of a message that came without an id, at once and with one: it is that message."""
+        """The open message, which has no id, is repeated as a whole with an id: it is that one."""
         self._names[update.message_id or ""] = self._open_id
         self._nameless.forget()
         chunk = upgrade_chunk(update, self._open_id, self.losses)
@@ -225,7 +229,7 @@ class Upgrader:
     def setup(
         self, response: v1.NewSessionResponse | v1.SessionSetup, losses: Losses | None = None
     ) -> None:
-        """What the result of new, load or resume said of modes and config options."""
+        """Remember the modes and config options in the result of new, load or resume."""
         losses = self.losses if losses is None else losses
         self._modes = response.modes or None
         self._options = [
@@ -236,13 +240,13 @@ class Upgrader:
     @property
     def config_options(self) -> list[v2.SessionConfigOption]:
         """All the config options as version 2 has them."""
-        # the agent's own mode option rules; the modes of version 1 stand in where it has none
+        # an agent's own mode option replaces the modes of version 1
         if self._modes is None or has_mode_option(self._options):
             return self._options
         return [option_of_modes(self._modes), *self._options]
 
     def mode_set(self, mode: str, **rest: Any) -> list[v2.SessionUpdate]:
-        """The agent changed its mode; `rest` is what travels beside the update that says so."""
+        """The agent changed its mode; `rest` is the metadata of the update that reports it."""
         if has_mode_option(self._options):
             return []  # the agent reports its own option
         known = self._modes or v1.SessionModeState(mode, [])
@@ -269,7 +273,7 @@ class Upgrader:
 
     @property
     def mode_option_id(self) -> str:
-        """The config option that stands for the modes: by its category, for it has no fixed id."""
+        """The id of the config option that sets the mode."""
         option = mode_option(self._options)
         return MODE if option is None else option.config_id
 
@@ -280,7 +284,7 @@ class Upgrader:
     # ---- turns
 
     def replayed(self, new_id: NewId | None = None) -> "Upgrader":
-        """The upgrader for a replay of the session: it knows the modes and options, nothing else.
+        """The upgrader for a replay of the session: it remembers the modes and options only.
 
         Args:
             new_id: Makes up the message ids of the replay; by default they are made up as here.
@@ -308,7 +312,7 @@ class Upgrader:
         return [v2.UserMessage(self.prompt_id, shown), v2.StateUpdate("running")]
 
     def finished(self, response: v1.PromptResponse) -> v2.StateUpdate:
-        """The turn is over; what still comes joins the last message."""
+        """The prompt was answered, which ends the turn; later chunks join the last message."""
         self._echo.forget()
         return ended_turn(response, self.losses)
 
@@ -319,7 +323,7 @@ class Upgrader:
 
 
 class _Nameless:
-    """What was said in a message without an id, as far as it can be told from other texts."""
+    """A checksum of the open message, if it has no id and holds nothing but text."""
 
     __slots__ = ("seen",)
 

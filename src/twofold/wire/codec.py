@@ -374,7 +374,7 @@ def encode(value: Any) -> bytes:
 
 
 def update_head(session_id: bytes) -> bytes:
-    """The start of a `session/update` line, for an encoded session id; the update and `}}` follow."""
+    """The start of a `session/update` line; the update and `}}` follow. The id is JSON."""
     return (
         b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
         % session_id
