@@ -1,7 +1,7 @@
 """From a decision to an answer: which option, what is remembered of it, and what is recorded.
 
-An option is what its kind says. Ids and names are the agent's own words, an order says nothing,
-and a kind nobody knows is never taken for a yes or a no.
+An option is judged by its kind alone. Ids, names and the order of options are the agent's choice,
+and an unknown kind is never taken for a yes or a no.
 """
 
 import json
@@ -31,11 +31,17 @@ _DECISION_OF: Final[dict[str, Decision]] = {
 def choose(
     options: Sequence[PermissionOption], decision: Literal["allow", "reject"]
 ) -> PermissionOption | None:
-    """The option that carries out a decision nobody was asked about, by its kind alone.
+    """The option that carries out a decision of a rule, by its kind alone.
 
-    To allow there is only `allow_once`: `allow_always` is for a person to say, and of two that
-    allow once the kind does not tell which is meant. Without one, ask. To reject, `reject_once`
-    comes before `reject_always`. Without either, answer `cancelled`.
+    To allow there is only `allow_once`: `allow_always` is for a person to choose, and of two that
+    allow once the kind does not decide. To reject, `reject_once` is preferred to `reject_always`.
+
+    Args:
+        options: The options of the permission request.
+        decision: What the rule decided.
+
+    Returns:
+        The option; None if there is none: then ask a person to allow, or answer `cancelled`.
     """
     if decision == "allow":
         once = [option for option in options if option.kind == "allow_once"]
@@ -48,7 +54,7 @@ def choose(
 
 
 def remembered(subject: Subject, option: PermissionOption) -> Rule | None:
-    """The rule for later requests like `subject`, if the option chosen for it says "always".
+    """The rule for later requests like `subject`, if the chosen option is one for always.
 
     What was allowed is all that was shown: the rule matches the same request under another id, and
     nothing that has more or less of anything. None if the request was too large to be compared.
@@ -85,7 +91,7 @@ class Decided(Struct, frozen=True):
 
     request_id: int | str
     subject: Subject
-    """What the rules went by; without what was only `mentioned`, which may be large."""
+    """What was judged; without the strings that were only `mentioned`, which may be large."""
     option_id: str | None
     option_kind: str | None
     """The kind of the chosen option; None if the answer was `cancelled`."""
@@ -94,11 +100,11 @@ class Decided(Struct, frozen=True):
     tool_call_id: str | None = None
     """The tool call that it was about, if it was about one."""
     advice: str = ""
-    """Where no rule matched: the one that would have."""
+    """Where no rule matched: the narrowest rule that would have."""
 
     @property
     def allowed(self) -> bool:
-        """Whether the agent may go on; a kind nobody knows is not a yes."""
+        """Whether the agent may go on; an unknown kind is not a yes."""
         return _DECISION_OF.get(self.option_kind or "") == "allow"
 
     @property
@@ -114,10 +120,9 @@ class Decided(Struct, frozen=True):
         return globs.one_line(answer + self._reason())
 
     def __str__(self) -> str:
-        """The outcome, what the rules went by, and if none matched the one that would have.
+        """The outcome, what was judged, and if no rule matched the one that would have.
 
-        A person has seen what was asked, now or before, and a cancel asks nothing: there it is only
-        the outcome.
+        Only the outcome for a decision of a person, who has seen the request, and for a cancel.
         """
         if self.by in ("person", "remembered", "cancel"):
             return self.outcome
@@ -148,14 +153,14 @@ class Decided(Struct, frozen=True):
         return (self.rule.source or str(self.rule)) if self.rule else "the policy"
 
 
-# ---- what the rules went by ------------------------------------------------------------------
+# ---- what was judged -------------------------------------------------------------------------
 
 _MOST_PATHS: Final = 10
 _LONGEST: Final = 400
 
 
 def judged(subject: Subject) -> str:
-    """What rules go by, on one line: the kind, the command with its directory, and the files."""
+    """What rules judge, on one line: the kind, the command with its directory, and the files."""
     facts = [subject.kind]
     if subject.command:
         facts.append(f"command: {_cut(subject.command)}")
@@ -198,7 +203,7 @@ def advice(subject: Subject) -> str:
 
 
 def rule_for(subject: Subject) -> str | None:
-    """The narrowest rule that allows this request, as one would write it; None if none does."""
+    """The narrowest rule that allows this request, as a person writes it; None if none does."""
     same: dict[str, str | tuple[str, ...]] = {"kind": subject.kind}
     paths = tuple(dict.fromkeys(map(globs.escape_path, subject.paths)))
     if subject.command:
@@ -206,7 +211,7 @@ def rule_for(subject: Subject) -> str | None:
     elif paths:
         same["path"] = paths[0] if len(paths) == 1 else paths
     elif subject.mentioned or (subject.kind == "other" and not subject.name):
-        return None  # a title says too little: it allows whatever else is said under it
+        return None  # a title is too little: it would allow anything else under the same title
     else:
         if subject.name:
             same["name"] = globs.escape(subject.name)
@@ -215,8 +220,8 @@ def rule_for(subject: Subject) -> str | None:
         rule, written = _written(same)
     except BadRule:
         return None
-    told = rule.matches(subject) and len(written) <= _LONGEST and written.isprintable()
-    return written if told else None
+    usable = rule.matches(subject) and len(written) <= _LONGEST and written.isprintable()
+    return written if usable else None
 
 
 def _written(same: dict[str, str | tuple[str, ...]]) -> tuple[Rule, str]:

@@ -1,9 +1,9 @@
 """The patterns of rules, and what they match.
 
-In a pattern `*` stands for any text, `?` for one character, `[abc]` and `[!abc]` for one of a set,
-`[*]` for the character itself; case counts. In a path `*` stays between two slashes and `**`,
-alone between them, stands for any number of directories. Paths are compared as text: no link is
-followed, no home is looked up, nothing is asked of the disk.
+In a pattern `*` matches any text, `?` one character, `[abc]` and `[!abc]` one of a set, `[*]` the
+character itself; case counts. In a path `*` stays between two slashes and `**`, alone between them,
+matches any number of directories. Paths are compared as text: no link is followed, no home is
+looked up, the disk is not read.
 """
 
 import re
@@ -18,7 +18,7 @@ character that some program ends a line at."""
 _SET = re.compile(r"\[!?\]?[^\]]*\]")
 _SET_OF_ONE = re.compile(r"\[(?:\]|[^!\]])\]")
 _SPECIAL = re.compile(r"[*?\[]")
-_STEPS = ("", ".", "..")  # not names: no wildcard stands for them
+_STEPS = ("", ".", "..")  # not names: no wildcard matches them
 
 
 def literal(pattern: str) -> bool:
@@ -63,7 +63,7 @@ def normal(path: str) -> str:
 
 
 def joined(directory: str, path: str) -> str:
-    """The path as it is called seen from `directory`."""
+    """The path, which is relative to `directory` unless it is absolute."""
     return path if path.startswith("/") else f"{directory}/{path}"
 
 
@@ -93,14 +93,14 @@ def path_fault(pattern: str) -> str | None:
 
 
 def matches_text(pattern: str, text: str | None) -> bool:
-    """Whether the pattern fits; an empty pattern fits what is empty or not there, and only that."""
+    """Whether the pattern matches; an empty pattern matches only an empty or missing text."""
     if not pattern or not text:
         return not pattern and not text
     return fnmatchcase(text, pattern)
 
 
 def matches_path(pattern: str, path: str) -> bool:
-    """Whether the pattern fits the path. A relative path never fits an absolute pattern."""
+    """Whether the pattern matches the path. A relative path never matches an absolute pattern."""
     return steps_match(split(pattern), split(normal(path)))
 
 

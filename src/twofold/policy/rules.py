@@ -1,8 +1,8 @@
 """Rules and the policy they make: what is allowed, rejected or asked, without asking anyone.
 
 A rule that allows is read narrowly, a rule that rejects or asks is read widely; where both match,
-the rejection wins. A rule goes by what the agent says of itself (see `policy.subject`): a kind or
-a name allows whatever the agent calls so, and a wildcard behind a program that runs others
+the rejection wins. A rule judges what the agent declares (see `policy.subject`): a kind or a name
+allows whatever the agent gives that kind or name, and a wildcard behind a program that runs others
 (`git *`, `python *`, `find *`) allows these. Pure: no clock, no task, no file.
 """
 
@@ -20,12 +20,12 @@ from twofold.errors import LocalError
 from twofold.policy import globs
 from twofold.policy.subject import LONGEST_PATH, Subject
 
-# What a line for a shell may run, read widely: for rules that reject or ask, never to allow.
+# ---- what a line for a shell may run, read widely: for rules that reject or ask, never to allow
 #
 # No shell is parsed here. A line is cut at everything that can end a command, and then each of its
 # words may be the program: so `sudo rm`, `FOO=1 rm`, `xargs rm`, `bash -c 'rm …'` and `/bin/rm` all
-# run `rm`, whatever stands before it, and so does `git rm`. That is more than the truth. What a
-# shell works out while it runs (variables, encoded scripts) is not seen. The cost is linear.
+# run `rm`, whatever precedes it, and so does `git rm`. That is more than the truth. What a shell
+# computes while it runs (variables, encoded scripts) is not seen. The cost is linear.
 
 
 _ENDS: Final = re.compile(f"{globs.SHELL_CONTROL.pattern}|[{{}}]")
@@ -52,7 +52,7 @@ def runs(pattern: str, part: str) -> bool:
     patterns = {pattern}
     if "[" not in pattern:  # a set of quotes would become an empty one
         patterns.add(_unquoted(pattern))
-    if globs.SHELL_CONTROL.search(pattern):  # it speaks of more than one command
+    if globs.SHELL_CONTROL.search(pattern):  # it is about more than one command
         patterns.update([f"{each}*" for each in patterns])
     # `rm *` is meant for `rm`, too, if that is all there is to see
     return any(_ends_with(each, text) for each in patterns for text in (part, f"{part} "))
@@ -93,10 +93,10 @@ class BadRule(LocalError):
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """What to do with requests that all of its patterns match (`policy.globs` says how).
+    """What to do with requests that all of its patterns match; see `policy.globs` for patterns.
 
-    An empty pattern matches what is not there: `command=""` is a request without a command,
-    `path=()` one without paths.
+    An empty pattern matches only a request without the field: `command=""` is a request without a
+    command, `path=()` one without paths. A field without a pattern matches anything.
     """
 
     decision: Decision
@@ -108,7 +108,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     """A pattern, or several of which one must match."""
     command: str | None = None
     source: str = ""
-    """Where the rule came from, for people: `--allow read`, `policy.json rule 3`."""
+    """The source of the rule, for people: `--allow read`, `policy.json rule 3`."""
     exactly: str = ""
     """Only the request with this `Subject.fingerprint`: what was answered for always."""
 
@@ -117,16 +117,16 @@ class Rule(Struct, frozen=True, kw_only=True):
             raise BadRule(str(self), fault)
 
     def __str__(self) -> str:
-        told = []
+        terms = []
         for field in FIELDS:
             pattern = getattr(self, field)
             if pattern is not None:
                 patterns = [pattern] if isinstance(pattern, str) else pattern or [""]
-                told += [f"{field}:{each}" for each in patterns]
-        return f"{self.decision} {','.join(told)}".strip()
+                terms += [f"{field}:{each}" for each in patterns]
+        return f"{self.decision} {','.join(terms)}".strip()
 
     def matches(self, subject: Subject) -> bool:
-        """Whether the rule speaks of `subject`."""
+        """Whether the rule decides about `subject`."""
         return _matches(self, _Judged(subject))
 
     @property
@@ -178,7 +178,7 @@ def _allowed(rule: Rule, subject: Subject) -> bool:
     # What is beside it, and where it runs, can make anything of what the rule names.
     if subject.env or subject.scripts or subject.partial or subject.elsewhere:
         return False
-    # Where and under what title says nothing about what a command does.
+    # Neither a path nor a title is evidence of what a command does.
     if subject.command and rule.command is None:
         return False
     return (
@@ -197,7 +197,7 @@ def _one_command(pattern: str, subject: Subject) -> bool:
         return True
     assigned = _ASSIGNED.match(command)
     if assigned and not pattern.startswith(assigned[0]):
-        return False  # a variable can make any program run another: no wildcard stands for it
+        return False  # a variable can make any program run another: no wildcard matches it
     return _contained(pattern, command) and globs.matches_text(pattern, command)
 
 
@@ -212,7 +212,7 @@ def _titled(pattern: str, subject: Subject) -> bool:
 
 
 def _contained(pattern: str, command: str) -> bool:
-    """Whether a wildcard can stand only for words of one command, not for the start of another."""
+    """Whether a wildcard matches only words of one command, not the start of another."""
     return globs.literal(pattern) or not globs.SHELL_CONTROL.search(command)
 
 
@@ -380,14 +380,19 @@ def _uri_path(text: str) -> str:
 
 
 class Ruling(Struct, frozen=True):
-    """What a policy says about a request, and the rule that said it (None: no rule did)."""
+    """The decision of a policy about a request, and the rule that made it; None if none matched."""
 
     decision: Decision
     rule: Rule | None = None
 
 
 class Policy(Struct, frozen=True):
-    """Rules in order, and what to do when none of them speaks: ask, unless told otherwise."""
+    """Rules in order, and the decision when none of them matches.
+
+    Args:
+        rules: The rules; any that rejects wins, else the first that matches.
+        otherwise: The decision when no rule matches: ask, by default.
+    """
 
     rules: Sequence[Rule] = ()
     otherwise: Decision = "ask"

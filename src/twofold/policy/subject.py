@@ -1,9 +1,9 @@
-"""What a permission request is about, as far as a rule can tell.
+"""What a permission request is about, as far as a rule can judge it.
 
-Everything in a `Subject` is the agent's word: it says what it means to do, and nothing here checks
-that it does just that. Whatever the agent sends, a subject comes of it. What is known to be a
-path, a command, a script, a directory or a variable is kept as such; every other string of the
-request is kept as `mentioned`, for the rules that reject or ask.
+Everything in a `Subject` is what the agent declares; nothing here checks that it does just that.
+Any request has a subject, whatever the agent sends. A string that is a path, a command, a script, a
+directory or a variable is kept as such; every other string of the request is kept as `mentioned`,
+for the rules that reject or ask.
 """
 
 import hashlib
@@ -46,17 +46,17 @@ LONGEST_PATH: Final = 4096
 
 
 class Subject(Struct, frozen=True):
-    """What the agent asks permission for, in its own words."""
+    """What the agent asks permission for, as it describes it."""
 
     kind: str = "other"
-    """`execute` for every request that has a command or a script, whatever the agent calls it."""
+    """`execute` for every request that has a command or a script, whatever kind the agent gives."""
     name: str | None = None
     title: str = ""
     paths: tuple[str, ...] = ()
-    """Every file it speaks of: locations, diffs and the input of the tool, as they were written."""
+    """Every file it names: locations, diffs and the input of the tool, as they were written."""
     command: str | None = None
     cwd: str | None = None
-    """The directory that it names for its work, as it was written."""
+    """The directory in which it would work, as it was written."""
     env: tuple[tuple[str, str], ...] = ()
     """The variables that it sets."""
     scripts: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Subject(Struct, frozen=True):
     directories: tuple[str, ...] = ()
     """The session's directory under each of its names: relative paths are relative to it."""
     home: str | None = None
-    """What `~` stands for."""
+    """The directory that `~` means."""
     partial: bool = False
     """The request is too large or too deep to be looked at as a whole."""
     shown: str = ""
@@ -100,10 +100,14 @@ def subject_of(
     directories: Sequence[str] = (),
     home: str | None = None,
 ) -> Subject:
-    """What `request` is about; what it leaves out of a tool call, the session may know.
+    """The subject of a permission request.
 
-    `before` is the tool call as it was when the request came, `directories` are the names of the
-    session's directory.
+    Args:
+        request: The request.
+        session: The session; fields of the tool call that the request leaves out are taken from it.
+        before: The tool call as it was before the request patched it.
+        directories: The names of the session's directory.
+        home: The directory that `~` means.
     """
     call = _call_of(request, session)
     found = _Found(tuple(directories), {call.tool_call_id, request.session_id} - {""})
@@ -137,7 +141,7 @@ def with_shown(
         of_call = {name: getattr(call, name) for name in _SHOWN} if call is not None else {}
         if of_call and of_call not in seen:
             seen.append(of_call)
-    told = {
+    shown = {
         "title": request.title,
         "description": request.description or "",
         "subject": None if isinstance(about, v2.ToolCallPermissionSubject) else about,
@@ -146,7 +150,7 @@ def with_shown(
         "content": list(content),
     }
     try:
-        return replace(subject, shown=_digest(_plain(told, ids)))
+        return replace(subject, shown=_digest(_plain(shown, ids)))
     except RecursionError:
         return replace(subject, partial=True)
 
@@ -198,7 +202,7 @@ class _Found:
 
     def __init__(self, directories: tuple[str, ...], ids: set[str]) -> None:
         self._directories = directories
-        self._ids = ids  # of this one call: they say nothing of what it does
+        self._ids = ids  # of this one call: no rule is about them
         self._declared = "other"
         self._command = ""
         self._paths: list[str] = []
@@ -227,7 +231,7 @@ class _Found:
         self._of_content(call.content, call.title or "")
 
     def asked(self, command: str, cwd: str | None) -> None:
-        """The request itself names the command: what its call names is only mentioned."""
+        """The request itself has the command: the one of its call is only mentioned."""
         if self._command and self._command != command:
             self._mention(self._command)
         self._command = command
@@ -246,7 +250,7 @@ class _Found:
             self._unknown(request.subject)
 
     def of_past(self, before: ToolCall) -> None:
-        """What the session knew of the call: it may have been shortened in the meantime."""
+        """The call as it was before: the request may have shortened it."""
         past = _Found(self._directories, self._ids)
         past.of_call(before)
         title, command = before.title or "", past._command
@@ -454,8 +458,8 @@ def _plain(value: Any, ids: set[str]) -> Any:
     if isinstance(value, Wire):
         named = {name: getattr(value, name) for name in value.__struct_fields__}
         kept = {name: each for name, each in named.items() if name not in _LEFT_OUT}
-        told = {name: _plain(each, ids) for name, each in kept.items() if each is not UNSET}
-        return {"?": type(value).__name__, **told, "unknown": _plain(value.unknown, ids)}
+        fields = {name: _plain(each, ids) for name, each in kept.items() if each is not UNSET}
+        return {"?": type(value).__name__, **fields, "unknown": _plain(value.unknown, ids)}
     if isinstance(value, Extras):
         return _plain(value.fields, ids)
     if isinstance(value, list | tuple):

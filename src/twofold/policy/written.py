@@ -1,7 +1,7 @@
 """Rules and policies as people write them: on a command line, and in a JSON file.
 
-What cannot be meant is refused, with what is wrong and what would be right: a typo must never
-widen what is allowed, nor quietly switch off what is rejected. Nothing here opens a file.
+A rule that cannot be meant is refused, with what is wrong and what would be right: a typo must
+never widen what is allowed, nor quietly switch off what is rejected. Nothing here opens a file.
 """
 
 import json
@@ -33,7 +33,7 @@ class BadPolicy(LocalError):
 
 
 def parse_rule(text: str, decision: Decision) -> Rule:
-    """The rule that a flag such as `--allow TEXT` gives.
+    """Read a rule from the text of a flag such as `--allow TEXT`.
 
         read                          a kind of tool call
         path:/src/**                  FIELD:PATTERN; a field is kind, name, title, path or command
@@ -42,6 +42,13 @@ def parse_rule(text: str, decision: Decision) -> Rule:
 
     A comma belongs to the pattern before it unless a word and a colon follow; `[,]` is a comma in
     any case. Blanks around a pattern do not count. Two rules take two flags.
+
+    Args:
+        text: The text of the flag.
+        decision: `allow`, `reject` or `ask`.
+
+    Raises:
+        BadRule: The rule cannot be meant; the error has the reason.
     """
     source = f"--{decision} {text}"
     try:
@@ -82,7 +89,7 @@ def _kind_fault(pattern: str | None) -> str | None:
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that knows whether a key was given twice, of which JSON takes the last."""
+    """A JSON object, and a key that it has twice, of which JSON takes the last."""
 
     def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
         super().__init__()
@@ -94,7 +101,7 @@ class _Object(dict[str, Any]):
 
 
 def read_policy(data: bytes | str, source: str) -> Policy:
-    """The policy of a JSON file; `source` is its name, for errors and for the rules.
+    """Read a policy from the JSON of a file.
 
         {"rules": [{"decision": "allow", "kind": "read"},
                    {"decision": "reject", "path": ["**/.env", "**/.ssh/**"]}],
@@ -102,12 +109,19 @@ def read_policy(data: bytes | str, source: str) -> Policy:
 
     A rule has a decision and a pattern for each field it names: kind, name, title, path (one or
     a list, of which one must match), command. Both keys of the policy may be left out.
+
+    Args:
+        data: The content of the file.
+        source: The name of the file, for errors and for the rules.
+
+    Raises:
+        BadPolicy: The policy cannot be used.
     """
-    told = _object(_json(data, source), ("rules", "otherwise"), "a policy", source, None)
-    rules = told.get("rules", [])
+    policy = _object(_json(data, source), ("rules", "otherwise"), "a policy", source, None)
+    rules = policy.get("rules", [])
     if not isinstance(rules, list):
         raise BadPolicy(source, "'rules' is not a list")
-    otherwise = told.get("otherwise", "ask")
+    otherwise = policy.get("otherwise", "ask")
     if fault := decision_fault(otherwise):
         raise BadPolicy(source, f"'otherwise': {fault}")
     read = [_rule(rule, source, number) for number, rule in enumerate(rules, 1)]
@@ -115,18 +129,20 @@ def read_policy(data: bytes | str, source: str) -> Policy:
 
 
 def write_policy(policy: Policy) -> bytes:
-    """The file that `read_policy` reads as this policy; where its rules came from is left out.
+    """The JSON that `read_policy` reads as this policy, without the sources of its rules.
 
-    It is plain ASCII, so that no character in it can hide or pass for another. What was allowed
-    for always in a session cannot be written: a file has no way to say that narrowly.
+    It is plain ASCII, so that no character in it can hide or pass for another.
+
+    Raises:
+        BadRule: A rule was remembered in a session: a file has no pattern as narrow as that.
     """
     rules = []
     for rule in policy.rules:
         if rule.exactly:
             raise BadRule(str(rule), "it was remembered for one session, no file can hold it")
         patterns = {field: getattr(rule, field) for field in FIELDS}
-        said = {field: pattern for field, pattern in patterns.items() if pattern is not None}
-        rules.append({"decision": rule.decision, **said})
+        given = {field: pattern for field, pattern in patterns.items() if pattern is not None}
+        rules.append({"decision": rule.decision, **given})
     return json.dumps({"rules": rules, "otherwise": policy.otherwise}, indent=2).encode() + b"\n"
 
 
@@ -154,16 +170,16 @@ def _object(
 
 
 def _rule(value: object, source: str, number: int) -> Rule:
-    told = _object(value, ("decision", *FIELDS), "a rule", source, number)
-    if "decision" not in told:
+    fields = _object(value, ("decision", *FIELDS), "a rule", source, number)
+    if "decision" not in fields:
         raise BadPolicy(source, "it has no decision", number)
     for field in FIELDS:
-        if field in told and (fault := _pattern_fault(field, told[field])):
+        if field in fields and (fault := _pattern_fault(field, fields[field])):
             raise BadPolicy(source, fault, number)
-    if isinstance(told.get("path"), list):
-        told["path"] = tuple(told["path"])
+    if isinstance(fields.get("path"), list):
+        fields["path"] = tuple(fields["path"])
     try:
-        return Rule(**told, source=f"{source} rule {number}")
+        return Rule(**fields, source=f"{source} rule {number}")
     except BadRule as error:
         raise BadPolicy(source, error.reason, number) from None
 
