@@ -1,1 +1,1 @@
-"""What happened, kept: recorded conversations and the sessions they add up to."""
+"""Recorded conversations, and the sessions that they fold to."""

@@ -1,8 +1,8 @@
-"""A recorded conversation → the sessions that it adds up to.
+"""A recorded conversation → its sessions, folded from the recorded lines.
 
 A line is a JSON-RPC message, or its params, or a bare update, or a record that holds the message
 in its field `message`. Prompts, results and permission requests count too, so that the sessions
-are what the user saw; other messages are passed over. Either version, and the guide's dialect.
+are what the user saw; other messages are ignored. Reads either version, and the guide's dialect.
 """
 
 from typing import Any
@@ -47,7 +47,7 @@ class Line(Struct):
     """One line of a recording, and how it was wrapped."""
 
     message: Message | None
-    """None for something that is no message, such as a note that the agent exited."""
+    """None for a record of something else, such as a note that the agent exited."""
     bare: str = ""
     """`update` or `params` if the line holds just that."""
     record: dict[str, Any] | None = None
@@ -55,7 +55,7 @@ class Line(Struct):
 
     @property
     def sender(self) -> Handler | None:
-        """Who wrote the message, if the record tells."""
+        """The side that sent the message; None if the record does not have it."""
         return _SENDERS.get(str(self.record.get("dir"))) if self.record else None
 
     def wrap(self, message: Message, *, back: bool = False) -> dict[str, Any]:
@@ -114,16 +114,16 @@ class _Asked(Struct):
     params: Any
     speaks_v1: bool
     before: Session | None = None
-    """The session before a replay was asked for, should it be refused."""
-    told_before: "Chapter | None" = None
-    """The chapter that it was in."""
+    """The session before a replay was requested, in case the agent refuses the replay."""
+    chapter_before: "Chapter | None" = None
+    """The chapter of that session."""
     replays: bool = False
     given_up: bool = False
-    """A prompt whose turn was cancelled and given up: its answer comes too late."""
+    """A prompt whose turn was cancelled and given up: its answer is too late."""
 
 
 class Chapter(Struct, eq=False):
-    """A session, as far as it was told in one go: a replay tells it again, in another chapter."""
+    """A part of the recording that shows one session: a replay starts another chapter."""
 
     session: Session
     replayed_by: str = ""
@@ -133,16 +133,16 @@ class Chapter(Struct, eq=False):
     in_replay: bool = False
 
     @property
-    def says_more(self) -> bool:
-        """Whether there is more to show than how the session stands."""
+    def has_content(self) -> bool:
+        """Whether there is more to show than the state of the session."""
         session = self.session
-        told = (session.entries, session.permissions, session.decisions, session.plans)
+        main = (session.entries, session.permissions, session.decisions, session.plans)
         aside = (session.notices, session.compactions, session.subagents, session.unknown)
-        return any([self.remarks, *told, *aside])
+        return any([self.remarks, *main, *aside])
 
     @property
     def heading(self) -> str:
-        """What tells it from the session before a replay; empty if nothing has to."""
+        """The heading of a replay; empty for a chapter that is none."""
         if not self.replayed_by:
             return ""
         end = next((place for place, each in self.remarks if isinstance(each, HeadingBlock)), None)
@@ -151,24 +151,29 @@ class Chapter(Struct, eq=False):
         return f"Replayed by the agent ({self.replayed_by})"
 
     def blocks(self) -> list[Block]:
-        """What to show; how the session stands at its end also says how the last turn ended."""
-        end, stands = len(self.session.entries), state_words(self.session.state_update)
+        """The blocks to show; the state at the end includes how the last turn ended."""
+        end, state = len(self.session.entries), state_words(self.session.state_update)
         idle_marks = ((0, _REPLAY_ENDS), (end, _REPLAY_ENDS))  # nothing before, or nothing after
         remarks = [each for each in self.remarks if each not in idle_marks]
         if remarks and remarks[-1][0] == end:
             last = remarks[-1][1]
-            if isinstance(last, RemarkBlock) and last.text in stands:
+            if isinstance(last, RemarkBlock) and last.text in state:
                 remarks.pop()
         return outline(self.session, remarks)
 
 
 class Recording:
-    """Adds lines up to sessions. `dialect` and `draft` are found out unless they are given."""
+    """Folds the lines of a recording to sessions.
+
+    Args:
+        dialect: The version, or the guide's dialect; detected if it is not given.
+        draft: The draft of version 2; detected if it is not given.
+    """
 
     def __init__(self, dialect: Dialect | None = None, draft: Draft | None = None) -> None:
         self.sessions = Sessions(draft or Draft.JUNE)
         self.faults: list[Fault] = []
-        """What was malformed and could be passed over."""
+        """What was malformed and could be left out."""
         self.losses = Losses()
         self._draft = draft
         self._detector = Detector(dialect)
@@ -177,7 +182,7 @@ class Recording:
         self._pending: RecordedRequests[_Asked] = RecordedRequests()
         self._bare = 0
         self._prompts: dict[str, _Asked] = {}  # the last of each session of version 1
-        self._story: list[Chapter | Block] = []
+        self._parts: list[Chapter | Block] = []
         self._chapters: dict[str, Chapter] = {}  # the newest of each session
 
     def look(self, line: Line) -> None:
@@ -193,7 +198,11 @@ class Recording:
             self._detector.requested(message.method)
 
     def take(self, line: Line) -> None:
-        """Take in one line; raises `Malformed` (or another `PeerError`) and is unchanged then."""
+        """Apply one line.
+
+        Raises:
+            PeerError: The line is malformed. The recording is unchanged.
+        """
         message, sender = line.message, line.sender
         match message:
             case None if line.record and line.record.get("dir") == "exit":
@@ -235,11 +244,11 @@ class Recording:
                 self._remark(session_id, turn_block(session.state_update))
 
     def _mark_cancelled(self, session: Session) -> None:
-        """Do to the calls of a cancelled turn what the client did."""
+        """End the open calls of a cancelled turn, as the client did."""
         for update in session.cancelled_calls():
             session.apply(update)
 
-    # ---- what the client says
+    # ---- requests and notifications
 
     def _request(self, request: Request, sender: Handler | None) -> None:
         self._detector.requested(request.method)
@@ -270,7 +279,7 @@ class Recording:
                 session.cancel()
                 self._mark_cancelled(session)
         elif message.method in ("session/prompt", "session/request_permission"):
-            # bare params, which nobody will answer: only the id is missing
+            # bare params, which have no answer: only the id is missing
             self._bare += 1
             self._request(Request(f"bare:{self._bare}", message.method, message.params), None)
 
@@ -278,7 +287,7 @@ class Recording:
         session_id, last = params.session_id, self._prompts.get(params.session_id)
         self._end_replay(session_id)
         if last is not None and self.sessions[session_id].cancelling:
-            # version 1 has one turn at a time: the client has given the last one up
+            # version 1 has one turn at a time: the client gave up the last one
             last.given_up = True
             self._apply(session_id, [CANCELLED])
         self._prompts[session_id] = asked
@@ -299,15 +308,15 @@ class Recording:
         return self._detector.of_requests() == "1"
 
     def _start_over(self, session_id: str, asked: _Asked) -> None:
-        """A replay tells everything again: what it will tell is forgotten first."""
+        """A replay repeats the whole session: start with an empty one."""
         asked.replays = True
         before = asked.before = self.sessions.get(session_id)
         if before is not None:
-            asked.told_before = self._chapter(session_id)
+            asked.chapter_before = self._chapter(session_id)
             del self.sessions[session_id]
         after = self.sessions[session_id]
         chapter = self._chapters[session_id] = Chapter(after, asked.method, in_replay=True)
-        self._story.append(chapter)
+        self._parts.append(chapter)
         if before is None:
             return
         after.draft = before.draft
@@ -318,7 +327,7 @@ class Recording:
             self._upgraders[session_id] = old.replayed()
         self._guides.pop(session_id, None)
 
-    # ---- what the answers tell
+    # ---- answers
 
     def _response(self, response: Response, asked: _Asked | None) -> None:
         if asked is None or asked.method == "initialize":
@@ -330,7 +339,7 @@ class Recording:
         try:
             result = self._read({} if response.result is None else response.result, known.result)
         except Malformed:
-            return  # not ours to judge: the one who asked has to
+            return  # the peer that sent the request has to report it
         self._result(response, asked, result)
 
     def _result(self, response: Response, asked: _Asked, result: Any) -> None:
@@ -424,16 +433,16 @@ class Recording:
             self._remark(session_id, turn_block(idle))
 
     def _undo_replay(self, session_id: str, asked: _Asked) -> None:
-        """A replay was refused: the session is what it was."""
+        """A replay was refused: restore the session before it."""
         if not asked.replays or (asked.before is None and self.sessions[session_id].entries):
             return
-        self._story.remove(self._chapters.pop(session_id))
+        self._parts.remove(self._chapters.pop(session_id))
         if asked.before is None:
             del self.sessions[session_id]
         else:
             self.sessions[session_id] = asked.before
-        if asked.told_before is not None:
-            self._chapters[session_id] = asked.told_before
+        if asked.chapter_before is not None:
+            self._chapters[session_id] = asked.chapter_before
 
     def _agent_exited(self, note: dict[str, Any]) -> None:
         """The agent exited: the turns that it did not end are over."""
@@ -444,17 +453,17 @@ class Recording:
             if session.turn == "open":
                 self._apply(session_id, [v2.StateUpdate("idle", "error", error)])
 
-    # ---- what is there to read
+    # ---- what to show
 
     def outline(self) -> list[Block]:
-        """What to show: every session in the order of its beginning, replays and failures too."""
+        """The blocks to show: every session in the order of its start, replays and failures too."""
         for session_id in self.sessions:
             self._chapter(session_id)
-        told = [each for each in self._story if not isinstance(each, Chapter) or each.says_more]
-        told = told or self._story
-        many = len({each.session.session_id for each in told if isinstance(each, Chapter)}) > 1
+        shown = [each for each in self._parts if not isinstance(each, Chapter) or each.has_content]
+        shown = shown or self._parts
+        many = len({each.session.session_id for each in shown if isinstance(each, Chapter)}) > 1
         blocks: list[Block] = []
-        for each in told:
+        for each in shown:
             if isinstance(each, Chapter):
                 name = f"Session {one_line(each.session.session_id)}" if many else ""
                 heading = ": ".join(filter(None, [name, each.heading]))
@@ -467,7 +476,7 @@ class Recording:
     def _chapter(self, session_id: str) -> Chapter:
         if session_id not in self._chapters:
             chapter = self._chapters[session_id] = Chapter(self.sessions[session_id])
-            self._story.append(chapter)
+            self._parts.append(chapter)
         return self._chapters[session_id]
 
     def _remark(self, session_id: str, block: Block) -> None:
@@ -480,10 +489,10 @@ class Recording:
         if session_id in self.sessions:
             self._remark(session_id, block)
         else:
-            self._story.append(block)
+            self._parts.append(block)
 
     def _end_replay(self, session_id: str) -> None:
-        """The user goes on: what came since the replay was asked for belonged to it."""
+        """A new prompt ends the replay: everything since its request belonged to it."""
         chapter = self._chapter(session_id)
         if chapter.in_replay:
             chapter.in_replay = False
