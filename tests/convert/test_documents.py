@@ -1,7 +1,7 @@
-"""What the seeds say of conversion, sentence by sentence, with a memory and without.
+"""The rules of the ACP documents for conversion, sentence by sentence, with a memory and without.
 
-Seed 002, plan, point 5 (whole messages); seed 000, "Compatibility" (tool calls); seed 003 (what
-version 1 shows of a tool call).
+"Message updates and chunks", point 5 of its plan (whole messages); "v2 tool-call updates", the
+section "Compatibility"; the page on tool calls of version 1.
 """
 
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def call(**fields: Any) -> Json:
     return {"sessionUpdate": "tool_call_update", "toolCallId": "call_001", **fields}
 
 
-# ---- seed 002, plan, point 5 -----------------------------------------------------------------
+# ---- message updates and chunks, plan, point 5 -----------------------------------------------
 
 
 @to_version_1
@@ -158,7 +158,7 @@ def test_it_fails_for_a_message_that_was_shown_too_and_the_message_stays_what_it
     assert codec.to_json(rest) == chunk(IMAGE)
 
 
-# ---- seed 000, "Compatibility" ---------------------------------------------------------------
+# ---- v2 tool-call updates, "Compatibility" ---------------------------------------------------
 
 V1_EXAMPLES: list[Json] = [
     {
@@ -269,7 +269,7 @@ def test_v1_update_fields_do_not_tell_omitted_and_null_apart_so_null_is_not_forw
     assert up(Losses(strict=True))(call(**nulls)) == [call()]
 
 
-# ---- seed 003 --------------------------------------------------------------------------------
+# ---- tool calls of version 1 -----------------------------------------------------------------
 
 
 @to_version_2

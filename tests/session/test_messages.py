@@ -1,4 +1,4 @@
-"""Seed 002, "message updates and chunks": every rule and example, for `wire` and `session`.
+"""The ACP document "message updates and chunks": its rules and examples, on wire and session.
 
 Point 5 of its plan is about conversion and is tested there.
 """

@@ -1,4 +1,4 @@
-"""Seed 000, "v2 tool-call updates": every rule and example, for what `wire` and `session` do.
+"""The ACP document "v2 tool-call updates": every rule and example, for `wire` and `session`.
 
 The section "Compatibility" is about conversion and is tested there.
 """

@@ -1,6 +1,6 @@
-"""Seed 003, the protocol's page on tool calls in version 1: its examples and rules, on the wire.
+"""The ACP page on tool calls in version 1: its examples and rules, on the wire.
 
-What they add up to comes by converting them to version 2, and is tested there.
+The sessions that they fold to are tested where they are converted to version 2.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Seed 001, the page on tool calls in version 2: every rule, for `wire` and `session`."""
+"""The ACP page on tool calls in version 2: every rule, for `wire` and `session`."""
 
 from typing import Any
 

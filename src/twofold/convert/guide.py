@@ -1,9 +1,9 @@
 """The dialect of the client guide → version 2, one session at a time.
 
-`GuideUpgrader` remembers what version 2 wants said whole and the dialect says in parts: the
-locations of a call, the terminals it shows, the modes and the config options. Pure: updates in,
-updates out, losses reported. Null says nothing in this dialect and is never forwarded: in version
-2 it would clear.
+`GuideUpgrader` remembers what version 2 sends as a whole and the dialect in parts: the locations
+of a call, the terminals it shows, the modes and the config options. Pure: updates in, updates out,
+losses reported. Null is the same as omitted in this dialect and is never forwarded: in version 2 it
+would clear.
 """
 
 import re
@@ -29,8 +29,7 @@ from twofold.wire.base import UNSET, Fault, Malformed, Maybe, Wire
 from twofold.wire.content import ImageContent, TextContent
 from twofold.wire.shared import Content
 
-# Tool content of the client guide's dialect → version 2: code, patches, terminals.
-
+# ---- the content of a tool call: code, patches, terminals ------------------------------------
 
 AnyTerminal: TypeAlias = guide.Terminal | guide.ExitCodeTerminal
 FileChange: TypeAlias = v2.DiffAdd | v2.DiffDelete | v2.DiffModify | v2.DiffMove | v2.DiffCopy
@@ -59,7 +58,7 @@ def upgrade_content(item: guide.ToolCallContent, losses: Losses, path: str) -> v
 
 
 def fenced(code: str, language: str = "") -> str:
-    """Code as a block of Markdown. All it does not say is whether the last line has its newline."""
+    """Code as a block of Markdown, which cannot show whether the last line ends with a newline."""
     longest = max(map(len, re.findall("`+", code)), default=0)
     fence = "`" * max(3, longest + 1)
     end = "" if not code or code.endswith("\n") else "\n"
@@ -84,7 +83,7 @@ def _diff(item: guide.Patch, losses: Losses, path: str) -> v2.Diff:
     if not files and named:
         changes = [v2.DiffModify(named)]
     elif not files:
-        losses.report(path, "which files the patch changes cannot be told")
+        losses.report(path, "the patch does not name the files that it changes")
     elif named and named not in {change.path for change in changes}:
         losses.report(f"{path}.path", "the patch is about other files")
     patch = v2.DiffPatch("git_patch", text) if text else UNSET
@@ -92,7 +91,7 @@ def _diff(item: guide.Patch, losses: Losses, path: str) -> v2.Diff:
 
 
 def _read_patch(diff: str, path: str) -> tuple[str, list[FilePatch]]:
-    """A patch that says which file it changes, and the files; none if it cannot be read."""
+    """A patch that names its files, and the files; no files if it cannot be read."""
     try:
         return diff, parse_patch(diff)
     except BadPatch:
@@ -128,7 +127,7 @@ def _change(file: FilePatch, named: str) -> FileChange:
 
 
 def terminal_updates(items: list[guide.ToolCallContent]) -> list[v2.SessionUpdate]:
-    """What content says of its terminals beside showing them."""
+    """The command, output and exit status of the terminals in content, as updates."""
     updates: list[v2.SessionUpdate] = []
     for item in items:
         if not isinstance(item, AnyTerminal):
@@ -167,7 +166,7 @@ _CHUNKS: dict[
     guide.UserMessageChunk: ("user", v2.UserMessageChunk),
 }
 
-# "It waits for permission" is not a status in version 2: the pending request says it.
+# v2 has no status for "waits for permission": the pending request shows it.
 _STATUSES: dict[str, str] = {"running": "in_progress", "requires_permission": "pending"}
 
 # What a `tool_call` for a known id leaves out is gone, so it is cleared explicitly.
@@ -194,7 +193,7 @@ class _Call:
 
 
 def upgrade_guide(update: guide.SessionUpdate, losses: Losses) -> list[v2.SessionUpdate]:
-    """The updates of version 2 that say what `update` says, as far as it can be said alone."""
+    """Convert one update of the guide's dialect by itself; `GuideUpgrader` loses less."""
     match update:
         case guide.ToolCallUpdate() if _code_paths(update) and not isinstance(
             update.locations, list
@@ -211,7 +210,7 @@ def upgrade_guide(update: guide.SessionUpdate, losses: Losses) -> list[v2.Sessio
 
 
 class GuideUpgrader:
-    """A session in the dialect of the guide on its way to version 2."""
+    """Converts a session of the guide's dialect to version 2, update by update."""
 
     def __init__(self, losses: Losses | None = None) -> None:
         self.losses = Losses() if losses is None else losses
@@ -222,7 +221,11 @@ class GuideUpgrader:
         self._current_mode = ""
 
     def update(self, update: guide.SessionUpdate) -> list[v2.SessionUpdate]:
-        """The updates of version 2 that say what `update` says."""
+        """Convert one update of the guide's dialect.
+
+        Returns:
+            The updates of version 2 with the same meaning, in order.
+        """
         match update:
             case guide.ContentChunk():
                 return [self._chunk(update)]
@@ -312,7 +315,7 @@ class GuideUpgrader:
     def _choice(self, mode: guide.SessionMode) -> v2.SessionConfigUngrouped:
         before = self._modes.get(mode.id)
         if before is not None and mode == guide.SessionMode(mode.id):
-            return before  # a bare id says nothing new
+            return before  # a bare id adds nothing
         name = mode.name or (before.name if before else mode.id)
         rest = carried(mode, v2.SessionConfigUngrouped, self.losses, "update.currentMode")
         return v2.SessionConfigUngrouped(mode.id, name, mode.description or UNSET, **rest)
@@ -367,7 +370,7 @@ def _fitting(fields: dict[str, Any], shape: Any) -> Any:
 
 
 def _stated(update: AnyToolCall, losses: Losses) -> dict[str, Any]:
-    """What an update says of a call, but for its locations and what it appends."""
+    """The fields of a call in an update, except its locations and the content it appends."""
     values = {
         name: value
         for name in ("title", "name", "kind", "raw_input", "raw_output")
@@ -419,10 +422,10 @@ def _terminals_in(items: list[guide.ToolCallContent]) -> set[str]:
 
 
 def _is_shown(item: guide.ToolCallContent, call: _Call) -> bool:
-    """Whether an item only says more of a terminal that the call shows already.
+    """Whether an item only adds to a terminal that the call shows already.
 
-    The dialect has no other way to tell what a terminal printed since: shown once more for each
-    time, all of them would show the same.
+    The dialect repeats a terminal to send more of its output: shown once for each time, all of
+    them would show the same.
     """
     return (
         isinstance(item, AnyTerminal)
