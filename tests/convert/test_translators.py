@@ -1248,9 +1248,22 @@ def test_the_caller_may_name_the_message_of_a_prompt() -> None:
     assert up(said("Hi", "user_message_chunk")) == []  # its echo
 
 
-def test_a_chunk_by_itself_is_what_an_update_makes_of_it() -> None:
-    chunk = read(said(messageId="m"), v2.SessionUpdate)
-    assert [Downgrader().chunk(chunk)] == Downgrader().update(chunk)
+@pytest.mark.parametrize(
+    ("update", "plain"),
+    [
+        (said(messageId="m"), True),
+        (said(messageId=""), False),
+        (said(messageId="m", _meta={"k": 1}), False),
+        (said(messageId="m", extra=1), False),
+        ({"sessionUpdate": "notice", "severity": "info", "title": "Hi"}, False),
+    ],
+)
+def test_a_plain_chunk_by_itself_is_what_an_update_makes_of_it(update: Json, plain: bool) -> None:
+    chunk = read(update, v2.SessionUpdate)
+    lowered = Downgrader().plain(chunk)
+    assert (lowered is not None) == plain
+    if plain:
+        assert [lowered] == Downgrader().update(chunk)
 
 
 def test_a_message_has_been_sent_from_its_first_content_on() -> None:

@@ -48,7 +48,7 @@ class Lowering(Downgrader):
     def update(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
         """The updates of version 1 that say what `update` says, as far as it can be said."""
         if isinstance(update, v2.ContentChunk):  # first, for there are thousands of them
-            return self._continued(update) if self._empty else [self.chunk(update)]
+            return self._continued(update) if self._empty else super().update(update)
         return super().update(update)
 
     def unsaid(self) -> list[Loss]:
@@ -82,13 +82,13 @@ class Lowering(Downgrader):
             self._empty[key] = True
         return super()._message(update)  # which refuses to clear it
 
-    def _continued(self, update: v2.ContentChunk) -> list[v1.SessionUpdate]:
+    def _continued(self, update: Any) -> list[v1.SessionUpdate]:
         """A chunk, while there are messages without content."""
         key = (CHUNKS[type(update)], update.message_id)
         cleared = self._empty.get(key, False)
         self._place(key)
         if not cleared:
-            return [self.chunk(update)]
+            return super().update(update)
         if update.meta or update.unknown is not UNSET:
             self.losses.report("update", "a correction has no metadata of its first chunk")
         return super()._message(_PATCHES[type(update)](update.message_id, [update.content]))

@@ -372,11 +372,6 @@ class Downgrader:
             oldest.growing = False
             oldest.digest()
 
-    def chunk(self, update: v2.ContentChunk) -> Any:
-        """The version 1 chunk for one chunk: what `update` returns for it, without the list."""
-        plain = self.plain(update)
-        return self._chunk(update) if plain is None else plain
-
     def _chunk(self, update: v2.ContentChunk) -> Any:
         sent = self._shown(CHUNKS_OF_V1[type(update)], update.message_id)
         chunk = downgrade_chunk(update, self.losses)
