@@ -73,7 +73,7 @@ def test_a_permission_asked_for_inside_a_turn_is_answered(version: Version) -> N
     async def main() -> None:
         agent = twofold.Agent("agent")
 
-        @agent.prompt
+        @agent.on_prompt
         async def answer(turn: twofold.Turn) -> None:
             async with turn.tool_call("Delete") as call:
                 await turn.say("yes" if await turn.ask("May I?", call) else "no")
@@ -456,7 +456,7 @@ def test_a_client_that_declares_2_and_speaks_1_is_spoken_to_in_1() -> None:
     async def main() -> None:
         agent = twofold.Agent("agent")
 
-        @agent.prompt
+        @agent.on_prompt
         async def answer(turn: twofold.Turn) -> None:
             await turn.say(turn.text)
 
@@ -646,7 +646,7 @@ import os, subprocess, twofold
 print("before")
 agent = twofold.Agent("printing")
 
-@agent.prompt
+@agent.on_prompt
 async def answer(turn):
     print("inside")
     os.write(1, b"by number\\n")
@@ -826,7 +826,7 @@ def test_meta_that_names_an_argument_overrides_nothing(version: Version) -> None
         agent = twofold.Agent("agent")
         heard: list[tuple[str, str]] = []
 
-        @agent.prompt
+        @agent.on_prompt
         async def answer(turn: twofold.Turn) -> None:
             heard.append((turn.session.session_id, turn.text))
 
@@ -911,7 +911,7 @@ def test_a_client_that_never_reads_makes_the_agent_wait(tmp_path: Path) -> None:
 import asyncio, twofold
 agent = twofold.Agent("talkative")
 
-@agent.prompt
+@agent.on_prompt
 async def answer(turn):
     for index in range(100_000):
         await turn.say("x" * 1000)

@@ -197,7 +197,7 @@ def test_notifications_that_pile_up_are_dropped(monkeypatch: pytest.MonkeyPatch)
         agent, problems = an_agent()
         handled = []
 
-        @agent.notification("_x/slow")
+        @agent.on_notification("_x/slow")
         async def slow(params: Any) -> None:
             handled.append(params)
             await asyncio.Event().wait()

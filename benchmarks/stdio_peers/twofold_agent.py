@@ -8,14 +8,14 @@ from benchmarks.stdio_peers.job import chunks
 agent = twofold.Agent("bench", version="1.0")
 
 
-@agent.prompt
+@agent.on_prompt
 async def answer(turn: twofold.Turn) -> None:
     """The chunks that the prompt asks for."""
     for text in chunks(turn.text):
         await turn.say(text)
 
 
-@agent.method("_ping")
+@agent.on_request("_ping")
 async def ping(params: Any) -> dict[str, Any]:
     """Nothing, at once."""
     return {}

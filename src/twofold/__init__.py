@@ -9,8 +9,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     from twofold.agent.agent import Agent
+    from twofold.agent.arguments import InvalidArgument
+    from twofold.agent.config_options import NoSuchOption
     from twofold.agent.session import AgentSession, SessionClosed
-    from twofold.agent.turn import Answer, Turn, TurnOver
+    from twofold.agent.store import (
+        DirectoryStore,
+        MemoryStore,
+        SessionExists,
+        Store,
+        StoreFailed,
+        UnknownSession,
+    )
+    from twofold.agent.tools import TerminalHandle, ToolCallHandle, TurnOver
+    from twofold.agent.turn import Answer, MessageHandle, Turn
     from twofold.bridge import Bridge, LossLog
     from twofold.client.client import Client, connect
     from twofold.client.negotiate import NotAnAgent, UnknownVersion, WrongVersion
@@ -57,16 +68,21 @@ __all__ = [
     "ConnectionClosed",
     "ConnectionEnded",
     "Decided",
+    "DirectoryStore",
     "Downgrader",
     "Draft",
     "Fault",
+    "InvalidArgument",
     "LocalError",
     "Loss",
     "LossLog",
     "Losses",
     "Malformed",
+    "MemoryStore",
     "Message",
+    "MessageHandle",
     "NoAnswer",
+    "NoSuchOption",
     "NotAnAgent",
     "NotConvertible",
     "NotSupported",
@@ -81,15 +97,21 @@ __all__ = [
     "Rule",
     "Session",
     "SessionClosed",
+    "SessionExists",
     "Sessions",
+    "Store",
+    "StoreFailed",
     "Subject",
     "Terminal",
+    "TerminalHandle",
     "ToolCall",
+    "ToolCallHandle",
     "Transport",
     "Turn",
     "TurnFailed",
     "TurnOver",
     "TwofoldError",
+    "UnknownSession",
     "UnknownVersion",
     "Upgrader",
     "WrongVersion",
@@ -127,8 +149,18 @@ _LATER = {
     ),
     **dict.fromkeys(("RequestError", "RequestFailed"), "twofold.rpc.errors"),
     "Agent": "twofold.agent.agent",
+    "InvalidArgument": "twofold.agent.arguments",
+    "NoSuchOption": "twofold.agent.config_options",
     **dict.fromkeys(("AgentSession", "SessionClosed"), "twofold.agent.session"),
-    **dict.fromkeys(("Answer", "Turn", "TurnOver"), "twofold.agent.turn"),
+    **dict.fromkeys(
+        (
+            *("DirectoryStore", "MemoryStore", "SessionExists", "Store", "StoreFailed"),
+            "UnknownSession",
+        ),
+        "twofold.agent.store",
+    ),
+    **dict.fromkeys(("TerminalHandle", "ToolCallHandle", "TurnOver"), "twofold.agent.tools"),
+    **dict.fromkeys(("Answer", "MessageHandle", "Turn"), "twofold.agent.turn"),
     **dict.fromkeys(("Client", "connect"), "twofold.client.client"),
     **dict.fromkeys(("NotAnAgent", "UnknownVersion", "WrongVersion"), "twofold.client.negotiate"),
     "Question": "twofold.client.permissions",

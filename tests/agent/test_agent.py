@@ -60,7 +60,7 @@ def test_a_client_is_answered_in_the_version_it_speaks(
     params: Json, versions: tuple[Version, ...], answered: Version
 ) -> None:
     async def main() -> None:
-        agent, problems = an_agent(versions=versions)
+        agent, problems = an_agent(protocol_versions=versions)
         async with talking(agent, answered, initialized=False) as client:
             result = await client.call("initialize", params)
             assert result["protocolVersion"] == answered
@@ -90,7 +90,7 @@ def test_nothing_is_answered_before_initialize() -> None:
     async def main() -> None:
         agent, _ = an_agent()
 
-        @agent.method("_mine")
+        @agent.on_request("_mine")
         async def mine(params: Any) -> Any:
             return params
 
@@ -243,10 +243,10 @@ def test_a_handler_knows_who_the_client_is(version: Version) -> None:
         agent, _ = an_agent()
         seen: list[tuple[int, str]] = []
 
-        @agent.session
+        @agent.on_new_session
         async def prepare(session: twofold.AgentSession) -> None:
             assert session.client is not None
-            seen.append((session.version, session.client.info.name))
+            seen.append((session.protocol_version, session.client.info.name))
 
         async with talking(agent, version, initialized=False) as client:
             info = {"clientInfo" if version == 1 else "info": {"name": "it", "version": "1"}}
@@ -259,8 +259,8 @@ def test_a_handler_knows_who_the_client_is(version: Version) -> None:
 
 @pytest.mark.parametrize("versions", [(), (3,), (1, 2, 3)])
 def test_an_agent_speaks_versions_that_there_are(versions: Any) -> None:
-    with pytest.raises(LocalError, match="version 1, version 2 or both"):
-        twofold.Agent("x", versions=versions)
+    with pytest.raises(LocalError, match="protocol_versions must hold"):
+        twofold.Agent("x", protocol_versions=versions)
 
 
 # ---- requests and notifications --------------------------------------------------------------
@@ -352,7 +352,7 @@ def test_a_prompt_holds_what_the_agent_said_it_takes(
     async def main() -> None:
         agent, _ = an_agent(prompts=())
 
-        @agent.prompt
+        @agent.on_prompt
         async def answer(turn: twofold.Turn) -> None:
             assert len(turn.blocks) == 1
 
@@ -375,23 +375,23 @@ def test_extension_methods_and_notifications_reach_their_handlers(version: Versi
         agent, problems = an_agent()
         told: list[Any] = []
 
-        @agent.method("_tested/echo")
+        @agent.on_request("_tested/echo")
         async def echo(params: Any) -> Any:
             return {"you said": params}
 
-        @agent.method("_tested/refuse")
+        @agent.on_request("_tested/refuse")
         async def refuse(params: Any) -> Any:
             raise RequestError(-31999, "Not today", {"try": "tomorrow"})
 
-        @agent.method("_tested/fail")
+        @agent.on_request("_tested/fail")
         async def fail(params: Any) -> Any:
             raise ValueError("the password is hunter2")
 
-        @agent.notification("_tested/hear")
+        @agent.on_notification("_tested/hear")
         async def hear(params: Any) -> None:
             told.append(params)
 
-        @agent.notification("_tested/stumble")
+        @agent.on_notification("_tested/stumble")
         async def stumble(params: Any) -> None:
             raise ValueError("over a stone")
 
@@ -424,7 +424,7 @@ def test_extension_methods_and_notifications_reach_their_handlers(version: Versi
 
 def test_the_name_of_an_extension_starts_with_an_underscore() -> None:
     agent, _ = an_agent()
-    for register in (agent.method, agent.notification):
+    for register in (agent.on_request, agent.on_notification):
         with pytest.raises(LocalError, match="_mine"):
             register("mine")
 
@@ -434,7 +434,7 @@ def test_a_handler_of_a_notification_that_does_not_end_ends_with_the_client() ->
         agent, _ = an_agent()
         ended = asyncio.Event()
 
-        @agent.notification("_wait")
+        @agent.on_notification("_wait")
         async def wait(params: Any) -> None:
             try:
                 await asyncio.Event().wait()
@@ -458,17 +458,17 @@ def test_a_session_may_need_a_login_first(version: Version) -> None:
         agent, problems = an_agent(auth_methods=METHODS)
         logged_in: list[str] = []
 
-        @agent.session
-        @agent.resume
+        @agent.on_new_session
+        @agent.on_resume_session
         async def prepare(session: twofold.AgentSession) -> None:
             if not logged_in:
                 raise RequestError(AUTH_REQUIRED, "Log in first")
 
-        @agent.authenticate
+        @agent.on_login
         async def log_in(method_id: str) -> None:
             logged_in.append(method_id)
 
-        @agent.logout
+        @agent.on_logout
         async def log_out() -> None:
             logged_in.clear()
 
@@ -498,7 +498,7 @@ def test_a_login_that_does_not_work_out_is_refused() -> None:
     async def main() -> None:
         agent, _ = an_agent(auth_methods=METHODS)
 
-        @agent.authenticate
+        @agent.on_login
         async def log_in(method_id: str) -> None:
             raise RequestError(AUTH_REQUIRED, "Wrong token")
 
@@ -540,7 +540,7 @@ COMMANDS = [v2.Command("tidy", "Tidy up"), v2.Command("go", "Go", v2.TextCommand
 def a_prepared_agent() -> twofold.Agent:
     agent, _ = an_agent()
 
-    @agent.session
+    @agent.on_new_session
     async def prepare(session: twofold.AgentSession) -> None:
         await session.commands([v2.Command("too-early", "Is replaced")])
         await session.config_options([MODE])
@@ -616,7 +616,7 @@ def test_a_client_of_version_1_sets_a_mode_whatever_its_option_is_called() -> No
         agent = a_prepared_agent()
         heard: list[tuple[str, str | bool, str | bool | None]] = []
 
-        @agent.config_option
+        @agent.on_config_option
         async def set_option(
             session: twofold.AgentSession, config_id: str, value: str | bool
         ) -> None:
@@ -628,7 +628,7 @@ def test_a_client_of_version_1_sets_a_mode_whatever_its_option_is_called() -> No
             assert client.story() == ["config_option_update", "current_mode_update", "result"]
             assert client.updates()[-1]["currentModeId"] == "code"
             error = await client.refused("session/set_mode", {"sessionId": "s", "modeId": "?"})
-            assert error["data"]["reason"] == "'how' is one of ask, code"
+            assert error["data"]["reason"] == "config option 'how' must be one of ask, code"
         assert heard == [("how", "code", "code")]
 
     run(main())
@@ -673,7 +673,7 @@ def test_the_handler_of_an_option_has_the_last_word(version: Version) -> None:
     async def main() -> None:
         agent = a_prepared_agent()
 
-        @agent.config_option
+        @agent.on_config_option
         async def set_option(
             session: twofold.AgentSession, config_id: str, value: str | bool
         ) -> None:
@@ -702,7 +702,7 @@ def test_an_agent_that_sets_what_there_is_not_is_told_so() -> None:
     async def main() -> None:
         agent = a_prepared_agent()
 
-        @agent.prompt
+        @agent.on_prompt
         async def answer(turn: twofold.Turn) -> None:
             assert turn.session.option("?") is None
             for config_id, value in (("?", "x"), ("model", "?"), ("loud", "yes")):
@@ -721,7 +721,7 @@ def test_an_id_that_is_taken_is_refused_and_its_session_stays() -> None:
     async def main() -> None:
         agent, problems = an_agent(new_session_id=lambda: "s")
 
-        @agent.prompt
+        @agent.on_prompt
         async def answer(turn: twofold.Turn) -> None:
             await turn.say("still here")
 
@@ -740,7 +740,7 @@ def test_a_handler_that_fails_leaves_no_session_behind() -> None:
     async def main() -> None:
         agent, problems = an_agent()
 
-        @agent.session
+        @agent.on_new_session
         async def prepare(session: twofold.AgentSession) -> None:
             await session.title("Half done")
             raise ValueError("the password is hunter2")
@@ -762,11 +762,11 @@ def test_nobody_can_be_asked_before_the_client_knows_of_the_session() -> None:
     async def main() -> None:
         agent, _ = an_agent()
 
-        @agent.session
+        @agent.on_new_session
         async def prepare(session: twofold.AgentSession) -> None:
             options = [v2.PermissionOption("y", "Yes", "allow_once")]
             request = v2.RequestPermissionRequest(session.session_id, "May I?", options)
-            with pytest.raises(LocalError, match="knows of the session"):
+            with pytest.raises(LocalError, match="has the session"):
                 await session.request_permission(request)
 
         async with talking(agent, 2) as client:

@@ -29,7 +29,7 @@ agent = twofold.Agent("program", cancel_timeout=0.2, keep=os.environ.get("KEEP")
                       new_session_id=lambda: "s")
 print("printed before it runs")
 
-@agent.prompt
+@agent.on_prompt
 async def answer(turn):
     if turn.text == "print":
         print("printed by the handler")
@@ -47,7 +47,7 @@ async def answer(turn):
         except asyncio.CancelledError:
             pass
 
-@agent.close
+@agent.on_close_session
 async def close(session):
     print("closed", session.session_id)
 

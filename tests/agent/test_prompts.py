@@ -9,9 +9,8 @@ import pytest
 
 import twofold
 from tests.support.raw_client import Json, RawClient, Version, an_agent, run, settled, talking
-from twofold import RequestError, v2
+from twofold import RequestError, TurnOver, v2
 from twofold.agent.prompts import WAITING
-from twofold.agent.turn import TurnOver
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REQUEST_CANCELLED
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
@@ -20,7 +19,7 @@ Handler = Callable[[twofold.Turn], Awaitable[Any]]
 
 def agent_with(handler: Handler, **options: Any) -> tuple[twofold.Agent, list[twofold.Problem]]:
     agent, problems = an_agent(**options)
-    agent.prompt(handler)
+    agent.on_prompt(handler)
     return agent, problems
 
 
@@ -209,7 +208,7 @@ def test_an_exception_reaches_the_client_as_an_error_that_tells_nothing(version:
             await client.call("session/list")
         (problem,) = problems
         assert (problem.kind, problem.session_id) == ("handler", "s")
-        assert problem.text == "The prompt handler failed: ValueError: the password is hunter2"
+        assert problem.text == "The prompt handler raised ValueError: the password is hunter2"
         assert isinstance(problem.error, ValueError)
 
     run(main())
@@ -751,7 +750,7 @@ def test_when_the_client_is_gone_everything_ends(version: Version, stubborn: boo
         agent, _ = agent_with(stage, cancel_timeout=0.05)
         closed: list[str] = []
 
-        @agent.close
+        @agent.on_close_session
         async def close(session: twofold.AgentSession) -> None:
             closed.append(session.session_id)
 

@@ -74,9 +74,9 @@ async def say_everything(turn: twofold.Turn) -> None:
 
 def talkative(**options: Any) -> tuple[twofold.Agent, list[twofold.Problem]]:
     agent, problems = an_agent(**options)
-    agent.prompt(say_everything)
+    agent.on_prompt(say_everything)
 
-    @agent.session
+    @agent.on_new_session
     async def prepare(session: twofold.AgentSession) -> None:
         await session.commands(COMMANDS)
         await session.config_options([MODE])
@@ -246,7 +246,7 @@ def test_a_replay_in_the_middle_of_a_turn_loses_and_doubles_nothing() -> None:
                 assert await turn.ask("May I?", call)
 
         agent, _ = an_agent()
-        agent.prompt(answer)
+        agent.on_prompt(answer)
         async with talking(agent, 2) as client:
             await client.new_session()
             client.prompt()
@@ -281,7 +281,7 @@ def test_a_question_in_the_middle_of_a_replay_waits_for_its_end() -> None:
             await turn.ask("May I?", turn.tool_call("Work"))
 
         agent, _ = an_agent()
-        agent.prompt(answer)
+        agent.on_prompt(answer)
         async with talking(agent, 2) as client:
             await client.new_session()
             client.prompt()
@@ -316,7 +316,7 @@ def test_what_is_prepared_for_a_resumed_session_is_told_once(version: Version) -
         agent, _ = talkative()
         seen: list[tuple[str, list[str], int, int]] = []
 
-        @agent.resume
+        @agent.on_resume_session
         async def prepare(session: twofold.AgentSession) -> None:
             await session.send(v2.AgentMessageChunk("hello", v2.TextContent("Hello again.")))
             await session.commands([v2.Command("new", "A new one")])
@@ -380,10 +380,10 @@ async def wait_for_ever(turn: twofold.Turn) -> None:
 def test_closing_ends_the_turn_first_and_nothing_follows(version: Version) -> None:
     async def main() -> None:
         agent, _ = an_agent()
-        agent.prompt(wait_for_ever)
+        agent.on_prompt(wait_for_ever)
         closed: list[tuple[str, str]] = []
 
-        @agent.close
+        @agent.on_close_session
         async def close(session: twofold.AgentSession) -> None:
             closed.append((session.session_id, session.state.state))
             await session.title("Closed")
@@ -437,7 +437,7 @@ def test_a_close_handler_that_fails_or_hangs_closes_all_the_same() -> None:
     async def main() -> None:
         agent, problems = an_agent(cancel_timeout=0.05)
 
-        @agent.close
+        @agent.on_close_session
         async def close(session: twofold.AgentSession) -> None:
             if session.session_id == "s":
                 raise ValueError("no")
@@ -457,7 +457,7 @@ def test_a_close_handler_that_fails_or_hangs_closes_all_the_same() -> None:
 def test_a_deleted_session_is_gone_wherever_it_is_open(version: Version) -> None:
     async def main() -> None:
         agent, problems = an_agent()
-        agent.prompt(wait_for_ever)
+        agent.on_prompt(wait_for_ever)
         async with talking(agent, version) as owner, talking(agent, 2) as other:
             await owner.new_session()
             prompt = owner.prompt()
@@ -484,7 +484,7 @@ def test_lists_come_in_pages_that_skip_and_repeat_nothing(monkeypatch: pytest.Mo
             time = f"2026-01-0{number + 1}T00:00:00Z"
             agent.store.create(v2.SessionInfo(f"old{number}", "/work", updated_at=time))
 
-        @agent.prompt
+        @agent.on_prompt
         async def answer(turn: twofold.Turn) -> None: ...
 
         async with talking(agent, 2) as client:
@@ -562,7 +562,7 @@ def test_a_session_that_was_killed_in_mid_turn_is_idle_and_nothing_goes_on_in_it
                 await turn.ask("Go on?", call)
 
         agent, _ = an_agent(keep=tmp_path)
-        agent.prompt(answer)
+        agent.on_prompt(answer)
         append, kept = agent.store.append, asyncio.Event()
 
         def keep(session_id: str, updates: Sequence[v2.SessionUpdate]) -> None:
@@ -689,14 +689,14 @@ def test_two_clients_of_either_version_do_not_hear_each_other() -> None:
 def test_whoever_resumes_a_session_takes_it_over(version: Version) -> None:
     async def main() -> None:
         agent, _ = an_agent()
-        agent.prompt(wait_for_ever)
+        agent.on_prompt(wait_for_ever)
         events: list[str] = []
 
-        @agent.resume
+        @agent.on_resume_session
         async def resume(session: twofold.AgentSession) -> None:
             events.append("resumed")
 
-        @agent.close
+        @agent.on_close_session
         async def close(session: twofold.AgentSession) -> None:
             events.append("closed")
 
@@ -730,7 +730,7 @@ def test_a_client_comes_back_and_goes_on() -> None:
     async def main() -> None:
         agent, _ = an_agent()
 
-        @agent.prompt
+        @agent.on_prompt
         async def answer(turn: twofold.Turn) -> None:
             await turn.say(f"{len(turn.session.state.messages['user'])}")
 

@@ -12,6 +12,7 @@ import twofold
 from tests.peers.validators import Schemas, SchemaValidator
 from tests.support.raw_client import RawClient, Version, an_agent, run, settled, talking
 from twofold import UNSET, Session, v2
+from twofold.agent.session import open_session
 from twofold.convert.patches import BadPatch
 from twofold.errors import LocalError
 from twofold.wire.content import ImageContent, ResourceLink, TextContent
@@ -33,7 +34,7 @@ def told_by(
 
     async def main() -> Session:
         agent, reported = an_agent()
-        agent.prompt(handler)
+        agent.on_prompt(handler)
         here, there = twofold.memory_pair()
         serving = asyncio.create_task(agent.serve(there))
         async with twofold.connect(here, version=version) as client:
@@ -96,7 +97,7 @@ def test_what_the_user_said_is_there_as_text_and_as_blocks(version: Version) -> 
         seen: list[twofold.Turn] = []
         agent, _ = an_agent()
 
-        @agent.prompt
+        @agent.on_prompt
         async def answer(turn: twofold.Turn) -> None:
             seen.append(turn)
 
@@ -451,7 +452,7 @@ def test_a_flood_of_terminal_output_is_gathered_for_version_1() -> None:
         agent, _ = an_agent()
         go = asyncio.Event()
 
-        @agent.prompt
+        @agent.on_prompt
         async def answer(turn: twofold.Turn) -> None:
             async with turn.tool_call("Run") as call:
                 terminal = await call.terminal()
@@ -478,9 +479,10 @@ def test_a_flood_of_content_is_gathered_for_version_1() -> None:
             agent, _ = an_agent()
             frozen = asyncio.Event()
 
-            @agent.prompt
+            @agent.on_prompt
             async def answer(turn: twofold.Turn) -> None:
-                turn.session._gathering = asyncio.get_running_loop().call_later(3600, frozen.set)
+                timer = asyncio.get_running_loop().call_later(3600, frozen.set)
+                open_session(turn.session)._gathering = timer
                 async with turn.tool_call("Search") as call:
                     for number in range(pieces):
                         await call.append(f"piece {number:05}")
@@ -589,7 +591,7 @@ def test_version_1_is_told_what_it_said_it_shows(shows: dict[str, Any]) -> None:
     async def main() -> None:
         agent, problems = an_agent()
 
-        @agent.prompt
+        @agent.on_prompt
         async def answer(turn: twofold.Turn) -> None:
             await turn.notice("Careful")
             await turn.config_options([OPTION, BOOLEAN])
@@ -629,7 +631,7 @@ def test_ids_are_unique_in_a_session_also_among_those_that_an_agent_chose(versio
         made: list[str] = []
         agent, _ = an_agent()
 
-        @agent.prompt
+        @agent.on_prompt
         async def answer(turn: twofold.Turn) -> None:
             made.append(turn.message_id)
             for number in range(5):
@@ -709,9 +711,9 @@ def test_everything_an_agent_writes_is_valid(
 ) -> None:
     async def main() -> RawClient:
         agent, _ = an_agent(auth_methods=[v2.AuthMethodAgent("token", "Token")])
-        agent.prompt(say_it_all)
+        agent.on_prompt(say_it_all)
 
-        @agent.session
+        @agent.on_new_session
         async def prepare(session: twofold.AgentSession) -> None:
             await session.config_options([OPTION, BOOLEAN])
             await session.commands([v2.Command("go", "Go")])

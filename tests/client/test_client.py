@@ -60,14 +60,14 @@ def current(session: ClientSession, config_id: str = "mode") -> Any:
 async def parrot(version: Any, **options: Any) -> AsyncIterator[Client]:
     agent = twofold.Agent("parrot", "1.0", on_problem=lambda problem: None)
 
-    @agent.prompt
+    @agent.on_prompt
     async def answer(turn: twofold.Turn) -> None:
         async with turn.tool_call("Think", kind="think") as tool:
             if not await turn.ask("May I?", tool):
                 return
         await turn.say(turn.text.upper())
 
-    @agent.method("_add")
+    @agent.on_request("_add")
     async def add(params: Any) -> Any:
         return params["a"] + params["b"]
 

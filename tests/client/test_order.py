@@ -601,7 +601,7 @@ def check(stream: Stream, log: list[tuple[str, int]]) -> None:
 def talkative(count: int, text: str = "{} ") -> twofold.Agent:
     agent = twofold.Agent("talkative", on_problem=lambda problem: None)
 
-    @agent.prompt
+    @agent.on_prompt
     async def answer(turn: twofold.Turn) -> None:
         for index in range(count):
             await turn.say(text.format(index))
@@ -651,7 +651,7 @@ def test_a_slow_handler_slows_the_agent_down_and_loses_nothing(version: Version)
         sent = 0
         agent = twofold.Agent("talkative")
 
-        @agent.prompt
+        @agent.on_prompt
         async def answer(turn: twofold.Turn) -> None:
             nonlocal sent
             for sent in range(count):

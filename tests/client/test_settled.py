@@ -530,7 +530,7 @@ class Working:
         self.agent = twofold.Agent("agent", cancel_timeout=3.0, on_problem=lambda problem: None)
         self.there = asyncio.Event()
         self.stopped = 0
-        self.agent.prompt(self.answer)
+        self.agent.on_prompt(self.answer)
         self._place = place
 
     async def answer(self, turn: twofold.Turn) -> None:

@@ -340,9 +340,9 @@ def test_an_agent_of_one_version_speaks_it(only: Version, asked: Version | None)
     ("wrong", "reason"),
     [
         ({"scenario": "nope"}, "no scenario 'nope'"),
-        ({"speed": -1}, "The speed is 0 or more"),
-        ({"speed": float("nan")}, "The speed is 0 or more"),
-        ({"versions": ()}, "version 1, version 2 or both"),
+        ({"speed": -1}, "The speed must be 0 or more"),
+        ({"speed": float("nan")}, "The speed must be 0 or more"),
+        ({"protocol_versions": ()}, "protocol_versions must hold"),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], reason: str) -> None:

@@ -112,11 +112,11 @@ def scenario(
     async def main() -> None:
         agent, _ = an_agent()
 
-        @agent.method("_x/echo")
+        @agent.on_request("_x/echo")
         async def echo(params: Any) -> Any:
             return params
 
-        @agent.method("_x/wait")
+        @agent.on_request("_x/wait")
         async def wait(params: Any) -> Any:
             await asyncio.Event().wait()
 

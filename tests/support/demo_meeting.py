@@ -85,8 +85,7 @@ async def meeting(
     here, there = map(Tap, memory_pair())
     problems: list[twofold.Problem] = []
     failures: list[twofold.Problem] = []
-    agent = demo_agent(scenario, 0, versions, keep)
-    agent.report = lambda problem: None if problem.kind == "loss" else failures.append(problem)
+    agent = demo_agent(scenario, 0, versions, keep, on_problem=failures.append)
     served = asyncio.create_task(agent.serve(there))
     async with asyncio.timeout(LIMIT):
         async with twofold.connect(

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from twofold.errors import LocalError, PeerError
 from twofold.session import Draft, Session, snapshot
@@ -56,6 +56,7 @@ class UnknownSession(LocalError):
         self.session_id = session_id
 
 
+@runtime_checkable
 class Store(Protocol):
     """Keeps sessions. An id may be any string at all: peers choose what they ask for."""
 

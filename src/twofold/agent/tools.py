@@ -1,106 +1,225 @@
-"""Handles for what an agent does: tool calls and terminals.
+"""Handles of what an agent does in a turn: tool calls and terminals.
 
-A handle says what changed; which messages tell it is not its business. Leaving the block of a tool
-call completes it, an exception fails it, a cancel cancels it, unless it was ended before. A path
-that is not absolute is taken to be in the session's directory.
+A handle sends the updates of one tool call or terminal. Leaving the block of a tool call completes
+it, an exception fails it, a cancel cancels it, unless it was ended before. Relative paths are taken
+to be in the session's directory, because the protocol has absolute paths only.
 """
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Sequence
-from os import PathLike, fspath, path
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from os import PathLike
+from os.path import join
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from msgspec.structs import asdict, replace
 
+from twofold.agent import arguments
+from twofold.agent.session import OpenSession, TurnState
 from twofold.convert.patches import git_patch, parse_patch
 from twofold.errors import LocalError
 from twofold.wire import v2
-from twofold.wire.base import UNSET
+from twofold.wire.base import UNSET, Maybe
 from twofold.wire.content import ContentBlock, TextContent
-from twofold.wire.shared import Capability, Content
-
-if TYPE_CHECKING:
-    from twofold.agent.turn import Turn
+from twofold.wire.shared import Capability, Content, ToolKind
 
 OnCancel: TypeAlias = Callable[[], Awaitable[None] | None]
+"""Stops one tool call or terminal; it may be a plain function or an async one."""
 Location: TypeAlias = str | PathLike[str] | tuple[str | PathLike[str], int] | v2.ToolCallLocation
-"""A path, a path with a line, or the whole struct."""
-Item: TypeAlias = "str | ContentBlock | Terminal | v2.ToolCallContent"
+"""A path, a path with a line (from 1 on), or the whole struct."""
+Item: TypeAlias = "str | ContentBlock | TerminalHandle | v2.ToolCallContent"
 """What a tool call can show: text, a content block, a diff, a terminal."""
+Sending: TypeAlias = Coroutine[Any, Any, None]
+"""To be awaited: it waits while the client does not read."""
+
+LAST_LINE = 0xFFFF_FFFF
+"""The largest line number that the schema allows."""
 
 _ENDED = frozenset({"completed", "failed", "cancelled"})
+_ITEM = "a str, a content block, a terminal handle or a v2.Diff"
 
 
 class NotCancellable(LocalError):
-    """A tool call or a terminal was to be stopped by itself that has ended, or cannot be."""
+    """The client asked to stop a tool call or terminal that has ended, or has no `on_cancel`."""
 
 
-async def _stop(on_cancel: OnCancel | None) -> None:
-    if on_cancel is None:
-        raise NotCancellable("this cannot be cancelled by itself")
-    waiting = on_cancel()
-    if waiting is not None:
-        await waiting
+class TurnOver(LocalError):
+    """A turn or one of its handles was used after the turn's end."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The turn is over: nothing more can be sent in it. Await what you started before the"
+            " prompt handler returns, and use `session.send` for updates between turns."
+        )
 
 
-class Terminal:
-    """A terminal that the agent runs; its output is bytes, told as they come."""
+async def _refuse(update: v2.SessionUpdate) -> None:
+    raise TurnOver
 
-    def __init__(self, turn: "Turn", terminal_id: str, on_cancel: OnCancel | None = None) -> None:
-        self.terminal_id = terminal_id
-        self.on_cancel = on_cancel
-        self._turn = turn
+
+class TurnScope:
+    """What the handles of one turn share: where updates go, until the turn is over."""
+
+    def __init__(self, session: OpenSession) -> None:
+        self.session = session
+        self.state = TurnState()
+        self.over = False
+        self.calls: dict[str, ToolCallHandle] = {}
+        self.terminals: dict[str, TerminalHandle] = {}
+        self.send: Callable[[v2.SessionUpdate], Sending] = session.send
+
+    def end(self) -> None:
+        """From now on every handle of the turn raises `TurnOver`."""
+        self.over = True
+        self.send = _refuse
+
+    def absolute(self, name: str, path: object) -> str:
+        """A path of the author's, made absolute; `name` is the argument that it came as."""
+        found = arguments.path(name, path)
+        return join(self.session.cwd, found) if found else self.session.cwd
+
+    def locations(self, name: str, values: object) -> list[v2.ToolCallLocation]:
+        """Locations of the author's, with absolute paths."""
+        found = arguments.items(name, values, "paths or (path, line)")
+        return [self._location(f"{name}[{index}]", value) for index, value in enumerate(found)]
+
+    def _location(self, name: str, value: object) -> v2.ToolCallLocation:
+        if isinstance(value, v2.ToolCallLocation):
+            return arguments.struct(name, value, v2.ToolCallLocation, "a location")
+        if not isinstance(value, tuple):
+            return v2.ToolCallLocation(self.absolute(name, value))
+        if len(value) != 2:
+            raise arguments.InvalidArgument(f"{name} must be a path or (path, line), not {value!r}")
+        line = arguments.integer(f"{name}[1]", value[1], least=1, most=LAST_LINE)
+        return v2.ToolCallLocation(self.absolute(f"{name}[0]", value[0]), line)
+
+
+# ---- terminals -------------------------------------------------------------------------------
+
+
+class TerminalHandle:
+    """A terminal whose command the agent runs, as `call.terminal(…)` returns it."""
+
+    def __init__(self, scope: TurnScope, terminal_id: str, on_cancel: OnCancel | None) -> None:
+        self._terminal_id = terminal_id
+        self._scope = scope
+        self._on_cancel = on_cancel
+
+    @property
+    def terminal_id(self) -> str:
+        """The id of the terminal."""
+        return self._terminal_id
 
     @property
     def ended(self) -> bool:
         """Whether the command has ended."""
-        known = self._turn.session.state.terminals.get(self.terminal_id)
+        known = self._scope.session.state.terminals.get(self._terminal_id)
         return known is not None and known.exit_status is not None
 
     async def write(self, output: bytes | str) -> None:
-        """The terminal printed something; it may end inside a character or an escape sequence."""
-        data = output.encode("utf-8", "surrogatepass") if isinstance(output, str) else output
-        text = base64.b64encode(data).decode()
-        await self._turn.send(v2.TerminalOutputChunk(self.terminal_id, text))
+        """Send output of the command.
+
+        Args:
+            output: Any piece of it; it may end inside a character or an escape sequence.
+
+        Raises:
+            TypeError: The output is neither bytes nor a str.
+            TurnOver: The turn is over.
+        """
+        if isinstance(output, str):
+            output = output.encode("utf-8", "surrogatepass")
+        elif not isinstance(output, bytes | bytearray | memoryview):
+            raise arguments.wrong_type("output", output, "bytes or a str")
+        text = base64.b64encode(output).decode()
+        await self._scope.send(v2.TerminalOutputChunk(self._terminal_id, text))
 
     async def exit(self, code: int | None = None, signal: str | None = None) -> None:
-        """The command ended."""
-        await self._turn.send(self.as_ended(code, signal))
+        """Send that the command ended.
 
-    def as_ended(self, code: int | None = None, signal: str | None = None) -> v2.TerminalUpdate:
-        """The update that says so; nothing is left to be stopped."""
-        status = v2.TerminalExitStatus(
-            UNSET if code is None else code, UNSET if signal is None else signal
-        )
-        able = UNSET if self.on_cancel is None else None
-        return v2.TerminalUpdate(self.terminal_id, exit_status=status, capabilities=able)
-
-    async def cancel(self) -> None:
-        """The client wants just this terminal stopped; raises `NotCancellable`."""
-        if self.ended:
-            raise NotCancellable("the command has ended")
-        await _stop(self.on_cancel)
+        Args:
+            code: Its exit code, if it has one.
+            signal: The name of the signal that ended it, if one did.
+        """
+        if code is not None:
+            arguments.integer("code", code, least=None)  # negative ones are the signals of Python
+        arguments.text_or_none("signal", signal)
+        await self._scope.send(exited(self, code, signal))
 
 
-class ToolCall:
-    """One thing the agent does: `async with turn.tool_call("Read a.txt", kind="read") as call`."""
+def exited(
+    terminal: TerminalHandle, code: int | None = None, signal: str | None = None
+) -> v2.TerminalUpdate:
+    """The update for a command that ended; it cannot be cancelled any more."""
+    status = v2.TerminalExitStatus(
+        UNSET if code is None else code, UNSET if signal is None else signal
+    )
+    capabilities = UNSET if terminal._on_cancel is None else None
+    return v2.TerminalUpdate(terminal.terminal_id, exit_status=status, capabilities=capabilities)
+
+
+async def cancel_terminal(terminal: TerminalHandle) -> None:
+    """Stop one terminal because the client asked for it; raises `NotCancellable`."""
+    if terminal.ended:
+        raise NotCancellable("the command has ended")
+    await _call_on_cancel(terminal._on_cancel)
+
+
+async def open_terminal(
+    scope: TurnScope,
+    command: str | None,
+    cwd: str | PathLike[str] | None,
+    on_cancel: OnCancel | None,
+) -> TerminalHandle:
+    """Send that there is a new terminal, and return its handle."""
+    arguments.text_or_none("command", command)
+    where = scope.absolute("cwd", "" if cwd is None else cwd)
+    _check_on_cancel(on_cancel)
+    terminal = TerminalHandle(scope, scope.session.new_id("terminal"), on_cancel)
+    update = v2.TerminalUpdate(
+        terminal.terminal_id,
+        command=UNSET if command is None else command,
+        cwd=where,
+        capabilities=UNSET if on_cancel is None else v2.TerminalCapabilities(cancel=Capability()),
+    )
+    await scope.send(update)
+    scope.terminals[terminal.terminal_id] = terminal
+    return terminal
+
+
+# ---- tool calls ------------------------------------------------------------------------------
+
+
+class ToolCallHandle:
+    """Something the agent does, as `turn.tool_call(…)` returns it.
+
+    As a block (`async with turn.tool_call("Read a.txt", kind="read") as call`) it starts when the
+    block is entered and ends when it is left. Every method that sends raises `TurnOver` after the
+    end of the turn.
+    """
 
     def __init__(
-        self, turn: "Turn", first: v2.ToolCallUpdate, on_cancel: OnCancel | None = None
+        self, scope: TurnScope, first: v2.ToolCallUpdate, on_cancel: OnCancel | None
     ) -> None:
-        self.tool_call_id = first.tool_call_id
-        self.cancelled = False
-        """Whether the client asked to stop just this call."""
-        self.on_cancel = on_cancel
-        self._turn = turn
+        self._scope = scope
         self._first = first
+        self._on_cancel = on_cancel
+        self._cancelled = False
+
+    @property
+    def tool_call_id(self) -> str:
+        """The id of the tool call."""
+        return self._first.tool_call_id
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the client asked to stop just this call."""
+        return self._cancelled
 
     @property
     def status(self) -> str:
-        """Where it stands: `pending`, `in_progress`, `completed`, `failed`, `cancelled`, …"""
-        known = self._turn.session.state.tool_calls.get(self.tool_call_id)
+        """Its status: `pending`, `in_progress`, `completed`, `failed`, `cancelled`, …"""
+        known = self._scope.session.state.tool_calls.get(self.tool_call_id)
         return known.status if known is not None else "pending"
 
     @property
@@ -109,8 +228,8 @@ class ToolCall:
         return self.status in _ENDED
 
     async def start(self) -> None:
-        """Announce the call, and that it runs. Entering its block does this."""
-        await self._turn.send(self._first)
+        """Send the tool call, as in progress. Entering its block does this."""
+        await self._scope.send(self._first)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -123,30 +242,58 @@ class ToolCall:
         trace: TracebackType | None,
     ) -> None:
         if not self.ended:
-            await self._turn.send(self.as_ended(self._outcome(error)))
+            await self._scope.send(ended(self, self._outcome(error)))
 
     def _outcome(self, error: BaseException | None) -> str:
-        if self.cancelled or isinstance(error, asyncio.CancelledError):
+        if self._cancelled or isinstance(error, asyncio.CancelledError):
             return "cancelled"
         return "completed" if error is None else "failed"
 
     # ---- what it shows
 
     async def append(self, item: Item) -> None:
-        """Show one more item: text, a content block, a diff, a terminal."""
-        await self._turn.send(v2.ToolCallContentChunk(self.tool_call_id, as_content(item)))
+        """Show one more item.
+
+        Args:
+            item: Text, a content block, a diff or a terminal.
+        """
+        await self._scope.send(v2.ToolCallContentChunk(self.tool_call_id, _content("item", item)))
 
     async def replace(self, *items: Item) -> None:
-        """Show these items instead of what was shown; none clears it."""
-        await self.update(content=[as_content(item) for item in items])
+        """Show these items instead of all that was shown.
+
+        Args:
+            *items: Text, content blocks, diffs and terminals; none clears what was shown.
+        """
+        content = _contents("items", items)
+        await self._scope.send(v2.ToolCallUpdate(self.tool_call_id, content=content))
 
     async def diff(self, path: str | PathLike[str], old: str | None, new: str | None) -> None:
-        """Show a change of a file, from its two texts; None is a file that does not exist."""
-        await self.append(diff_of(_inside(self._turn, path), old, new))
+        """Show a change of a file, from its two texts.
+
+        Args:
+            path: The file.
+            old: Its text before; None for a file that is added.
+            new: Its text afterwards; None for a file that is deleted.
+
+        Raises:
+            InvalidArgument: Both texts are None.
+        """
+        arguments.text_or_none("old", old)
+        arguments.text_or_none("new", new)
+        await self.append(_diff(self._scope.absolute("path", path), old, new))
 
     async def patch(self, text: str) -> None:
-        """Show a Git patch, of one file or several."""
-        await self.append(diff_of_patch(text, self._turn.session.cwd))
+        """Show a Git patch, of one file or several.
+
+        Args:
+            text: The patch, with paths relative to the session's directory.
+
+        Raises:
+            BadPatch: The patch is malformed.
+            InvalidArgument: The patch changes no file.
+        """
+        await self.append(_diff_of_patch(arguments.text("text", text), self._scope.session.cwd))
 
     async def terminal(
         self,
@@ -154,66 +301,99 @@ class ToolCall:
         cwd: str | PathLike[str] | None = None,
         *,
         on_cancel: OnCancel | None = None,
-    ) -> Terminal:
-        """Show a new terminal, and give it to write to."""
-        terminal = await open_terminal(self._turn, command, cwd, on_cancel)
+    ) -> TerminalHandle:
+        """Show a new terminal.
+
+        Args:
+            command: The command that runs in it.
+            cwd: The directory that it runs in; the session's by default.
+            on_cancel: Called when the client asks to stop just this command.
+
+        Returns:
+            The handle to write its output to.
+        """
+        terminal = await open_terminal(self._scope, command, cwd, on_cancel)
         await self.append(terminal)
         return terminal
 
     async def locate(self, *locations: Location) -> None:
-        """Which files it is at, so that the client can follow along."""
-        await self.update(locations=[_located(self._turn, each) for each in locations])
+        """Send which files it works on, so that the client can follow.
 
-    def shown(self) -> v2.ToolCallPatch:
-        """All that there is to see of it, for whoever is to decide about it."""
-        known = self._turn.session.state.tool_calls.get(self.tool_call_id)
-        if known is None:  # it was not announced yet, and does not run
-            return v2.ToolCallPatch(**asdict(replace(self._first, status="pending")))
-        return v2.ToolCallPatch(
-            self.tool_call_id,
-            title=known.title or UNSET,
-            kind=known.kind,
-            content=list(known.content) or UNSET,
-            locations=list(known.locations) or UNSET,
-            raw_input=UNSET if known.raw_input is None else known.raw_input,
-        )
+        Args:
+            *locations: Paths, or `(path, line)`; they replace the ones before.
+        """
+        found = self._scope.locations("locations", locations)
+        await self._scope.send(v2.ToolCallUpdate(self.tool_call_id, locations=found))
 
     # ---- how it goes
 
-    async def update(self, **fields: Any) -> None:
-        """Change any field: `title`, `kind`, `status`, `raw_input`, …; None clears it."""
-        await self._turn.send(v2.ToolCallUpdate(self.tool_call_id, **fields))
+    async def update(
+        self,
+        *,
+        title: Maybe[str] = UNSET,
+        kind: Maybe[str] = UNSET,
+        status: Maybe[str] = UNSET,
+        name: Maybe[str] = UNSET,
+        content: Maybe[Sequence[Item]] = UNSET,
+        locations: Maybe[Sequence[Location]] = UNSET,
+        raw_input: Any = UNSET,
+        raw_output: Any = UNSET,
+        meta: Maybe[dict[str, Any]] = UNSET,
+    ) -> None:
+        """Change any fields at once. `None` clears a field; a field that is left out stays.
+
+        Args:
+            title: What it does, in a few words.
+            kind: `read`, `edit`, `delete`, `move`, `search`, `execute`, `think`, `fetch`,
+                `switch_mode` or `other`; one of your own starts with `_`.
+            status: `pending`, `in_progress`, `paused`, `completed`, `failed` or `cancelled`; one
+                of your own starts with `_`.
+            name: The name of the tool.
+            content: What it shows, as for `replace`.
+            locations: The files it works on, as for `locate`.
+            raw_input: The input of the tool, as JSON.
+            raw_output: The output of the tool, as JSON.
+            meta: The `_meta` of the update.
+        """
+        update = v2.ToolCallUpdate(
+            self.tool_call_id,
+            name=arguments.unless_unset(arguments.text, "name", name),
+            title=arguments.unless_unset(arguments.text, "title", title),
+            kind=arguments.unless_unset(_kind, "kind", kind),
+            status=arguments.unless_unset(_status, "status", status),
+            content=arguments.unless_unset(_contents, "content", content),
+            locations=arguments.unless_unset(self._scope.locations, "locations", locations),
+            raw_input=arguments.json_value("raw_input", raw_input),
+            raw_output=arguments.json_value("raw_output", raw_output),
+            meta=arguments.unless_unset(_meta, "meta", meta),
+        )
+        await self._scope.send(update)
 
     async def complete(self, raw_output: Any = UNSET) -> None:
-        """It is done."""
-        await self._turn.send(self.as_ended("completed", raw_output))
+        """End it as completed.
+
+        Args:
+            raw_output: The output of the tool, as JSON.
+        """
+        arguments.json_value("raw_output", raw_output)
+        await self._scope.send(ended(self, "completed", raw_output))
 
     async def fail(self, reason: str = "", raw_output: Any = UNSET) -> None:
-        """It did not work out; `reason` is shown."""
+        """End it as failed.
+
+        Args:
+            reason: Shown as text, if there is one.
+            raw_output: The output of the tool, as JSON.
+        """
+        arguments.text("reason", reason)
+        arguments.json_value("raw_output", raw_output)
         if reason:
             await self.append(reason)
-        await self._turn.send(self.as_ended("failed", raw_output))
-
-    def as_ended(self, status: str, raw_output: Any = UNSET) -> v2.ToolCallUpdate:
-        """The update that says how it ended; nothing is left to be stopped."""
-        able = UNSET if self.on_cancel is None else None
-        return v2.ToolCallUpdate(
-            self.tool_call_id, status=status, raw_output=raw_output, capabilities=able
-        )
-
-    async def cancel(self) -> None:
-        """The client wants just this call stopped; raises `NotCancellable`."""
-        if self.ended:
-            raise NotCancellable("the tool call has ended")
-        self.cancelled = self.on_cancel is not None
-        await _stop(self.on_cancel)
-
-
-# ---- making them -----------------------------------------------------------------------------
+        await self._scope.send(ended(self, "failed", raw_output))
 
 
 def new_call(
-    turn: "Turn",
+    scope: TurnScope,
     title: str,
     *,
     kind: str,
@@ -222,75 +402,112 @@ def new_call(
     raw_input: Any,
     tool_call_id: str | None,
     on_cancel: OnCancel | None,
-) -> ToolCall:
-    """A tool call that is not announced yet."""
-    able = v2.ToolCallCapabilities(cancel=Capability()) if on_cancel else UNSET
+) -> ToolCallHandle:
+    """A tool call that is not sent yet."""
+    arguments.text("title", title)
+    _kind("kind", kind)
+    arguments.text_or_none("name", name)
+    found = scope.locations("locations", locations)
+    arguments.json_value("raw_input", raw_input)
+    arguments.text_or_none("tool_call_id", tool_call_id)
+    _check_on_cancel(on_cancel)
     first = v2.ToolCallUpdate(
-        tool_call_id or turn.session.new_id("call"),
+        tool_call_id or scope.session.new_id("call"),
         name=UNSET if name is None else name,
         title=title,
         kind=kind,
         status="in_progress",
-        locations=[_located(turn, each) for each in locations] or UNSET,
+        locations=found or UNSET,
         raw_input=raw_input,
-        capabilities=able,
+        capabilities=UNSET if on_cancel is None else v2.ToolCallCapabilities(cancel=Capability()),
     )
-    return ToolCall(turn, first, on_cancel)
+    call = ToolCallHandle(scope, first, on_cancel)
+    scope.calls[call.tool_call_id] = call
+    return call
 
 
-async def open_terminal(
-    turn: "Turn",
-    command: str | None,
-    cwd: str | PathLike[str] | None,
-    on_cancel: OnCancel | None,
-) -> Terminal:
-    """A new terminal, which the client is told of."""
-    terminal = Terminal(turn, turn.session.new_id("terminal"), on_cancel)
-    able = v2.TerminalCapabilities(cancel=Capability()) if on_cancel else UNSET
-    await turn.send(
-        v2.TerminalUpdate(
-            terminal.terminal_id,
-            command=UNSET if command is None else command,
-            cwd=_inside(turn, cwd or ""),
-            capabilities=able,
-        )
+def ended(call: ToolCallHandle, status: str, raw_output: Any = UNSET) -> v2.ToolCallUpdate:
+    """The update for a call that ended; it cannot be cancelled any more."""
+    capabilities = UNSET if call._on_cancel is None else None
+    return v2.ToolCallUpdate(
+        call.tool_call_id, status=status, raw_output=raw_output, capabilities=capabilities
     )
-    turn.terminals[terminal.terminal_id] = terminal
-    return terminal
 
 
-def as_content(item: Item) -> v2.ToolCallContent:
-    """What a tool call can show."""
+def as_patch(call: ToolCallHandle) -> v2.ToolCallPatch:
+    """All that there is to see of a call, for the user who decides about it."""
+    known = call._scope.session.state.tool_calls.get(call.tool_call_id)
+    if known is None:  # it was not sent yet, and does not run
+        return v2.ToolCallPatch(**asdict(replace(call._first, status="pending")))
+    return v2.ToolCallPatch(
+        call.tool_call_id,
+        title=known.title or UNSET,
+        kind=known.kind,
+        content=list(known.content) or UNSET,
+        locations=list(known.locations) or UNSET,
+        raw_input=UNSET if known.raw_input is None else known.raw_input,
+    )
+
+
+async def cancel_call(call: ToolCallHandle) -> None:
+    """Stop one tool call because the client asked for it; raises `NotCancellable`."""
+    if call.ended:
+        raise NotCancellable("the tool call has ended")
+    call._cancelled = call._on_cancel is not None
+    await _call_on_cancel(call._on_cancel)
+
+
+async def _call_on_cancel(on_cancel: OnCancel | None) -> None:
+    if on_cancel is None:
+        raise NotCancellable("this cannot be cancelled by itself")
+    waiting = on_cancel()
+    if waiting is not None:
+        await waiting
+
+
+# ---- arguments -------------------------------------------------------------------------------
+
+
+def _kind(name: str, value: object) -> str:
+    return arguments.enumerated(name, value, ToolKind)
+
+
+def _status(name: str, value: object) -> str:
+    return arguments.enumerated(name, value, v2.ToolCallStatus)
+
+
+def _meta(name: str, value: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise arguments.wrong_type(name, value, "a dict or None")
+    return arguments.json_value(name, value)
+
+
+def _check_on_cancel(on_cancel: object) -> None:
+    if on_cancel is not None:
+        arguments.callback("on_cancel", on_cancel)
+
+
+def _content(name: str, item: Item) -> v2.ToolCallContent:
     if isinstance(item, str):
         return Content(TextContent(item))
-    if isinstance(item, Terminal):
+    if isinstance(item, TerminalHandle):
         return v2.Terminal(item.terminal_id)
     if isinstance(item, v2.ContentBlock):
-        return Content(item)
-    return item
+        return Content(arguments.struct(name, item, v2.ContentBlock, _ITEM))
+    return arguments.struct(name, item, v2.ToolCallContent, _ITEM)
 
 
-def _located(turn: "Turn", location: Location) -> v2.ToolCallLocation:
-    if isinstance(location, v2.ToolCallLocation):
-        return location
-    if isinstance(location, tuple):
-        return v2.ToolCallLocation(_inside(turn, location[0]), location[1])
-    return v2.ToolCallLocation(_inside(turn, location))
-
-
-def _inside(turn: "Turn", place: str | PathLike[str]) -> str:
-    # the protocol has absolute paths only
-    where = fspath(place)
-    return path.join(turn.session.cwd, where) if where else turn.session.cwd
+def _contents(name: str, values: object) -> list[v2.ToolCallContent]:
+    found = arguments.items(name, values, _ITEM)
+    return [_content(f"{name}[{index}]", item) for index, item in enumerate(found)]
 
 
 # ---- diffs -----------------------------------------------------------------------------------
 
 
-def diff_of(path: str, old: str | None, new: str | None) -> v2.Diff:
-    """A change of one file, from its two texts."""
+def _diff(path: str, old: str | None, new: str | None) -> v2.Diff:
     if old is None and new is None:
-        raise LocalError(f"A diff of {path} needs a text, old or new.")
+        raise arguments.InvalidArgument(f"A diff of {path} needs a text: old, new or both.")
     change: v2.DiffChange = v2.DiffModify(path)
     if old is None:
         change = v2.DiffAdd(path)
@@ -309,14 +526,11 @@ _CHANGES: dict[str, Callable[[str, str], v2.DiffChange]] = {
 }
 
 
-def diff_of_patch(text: str, cwd: str) -> v2.Diff:
-    """The changes of a Git patch made in `cwd`; raises `BadPatch` for one that is broken."""
+def _diff_of_patch(text: str, cwd: str) -> v2.Diff:
     changes = [
-        _CHANGES[file.operation](
-            path.join(cwd, file.path), path.join(cwd, file.old_path or file.path)
-        )
+        _CHANGES[file.operation](join(cwd, file.path), join(cwd, file.old_path or file.path))
         for file in parse_patch(text)
     ]
     if not changes:
-        raise LocalError("This is no patch: it does not speak of any file.")
+        raise arguments.InvalidArgument("The patch does not change any file.")
     return v2.Diff(changes, v2.DiffPatch("git_patch", text))

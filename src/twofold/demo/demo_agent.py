@@ -1,34 +1,34 @@
 """The demo agent: an ordinary agent whose answers are scenarios.
 
 A slash command (`/flood 1000`) or a single word (`stream`) names a scenario; any other prompt
-plays the one the agent was started for, or the showcase. It needs no network, no key and no
-model, and says the same to the same prompts.
+plays the one the agent was started with, or the showcase. It needs no network, no key and no
+model, and gives the same answers to the same prompts.
 """
 
 import asyncio
 import re
 from collections.abc import Callable, Collection
 from os import PathLike
-from typing import Literal
 
-from twofold.agent.agent import Agent
+from twofold.agent.agent import Agent, ProtocolVersion
 from twofold.agent.session import AgentSession
 from twofold.agent.turn import Turn
-from twofold.demo.faults import tell_early
+from twofold.demo.faults import send_early
 from twofold.demo.scenarios import SCENARIOS
 from twofold.demo.scene import Demo, Scenario, Scene
 from twofold.demo.showcase import OPTIONS
 from twofold.errors import LocalError
 from twofold.peer.problems import Problem, Report, log
 from twofold.rpc.errors import AUTH_REQUIRED, RequestError
+from twofold.rpc.frames import LIMIT
 from twofold.transport.base import Transport
 from twofold.version import VERSION
 from twofold.wire import v2
 from twofold.wire.base import UNSET
 from twofold.wire.content import TextContent
 
-PATIENCE = 24 * 60 * 60.0
-"""How long a turn that ignores a cancel may do so: it is meant to."""
+CANCEL_TIMEOUT = 24 * 60 * 60.0
+"""How many seconds a turn may ignore a cancel: the scenario `ignore-cancel` is meant to."""
 
 _COMMAND = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
@@ -44,27 +44,42 @@ class UnknownScenario(LocalError):
 def demo_agent(
     scenario: str | None = None,
     speed: float = 1.0,
-    versions: Collection[Literal[1, 2]] = (1, 2),
+    protocol_versions: Collection[ProtocolVersion] = (1, 2),
     keep: str | PathLike[str] | None = None,
+    *,
+    line_limit: int = LIMIT,
+    on_problem: Report = log,
 ) -> Agent:
-    """The demo agent; `scenario` is what any prompt plays, else it is the showcase.
+    """Make the demo agent.
 
-    `speed` divides the pauses; at 0 there are none. `keep` is a directory for its sessions.
+    Args:
+        scenario: What any prompt plays; by default the showcase.
+        speed: Divides the pauses; at 0 there are none.
+        protocol_versions: The versions of the protocol that it speaks.
+        keep: A directory for its sessions.
+        line_limit: How many bytes a line of a client may have.
+        on_problem: Called with every problem but losses, which the showcase has in version 1.
+
+    Raises:
+        UnknownScenario: There is no such scenario.
+        LocalError: The speed is below 0.
     """
     if scenario is not None and scenario not in SCENARIOS:
         raise UnknownScenario(scenario)
     if not speed >= 0:
-        raise LocalError(f"The speed is 0 or more, not {speed}.")
+        raise LocalError(f"The speed must be 0 or more, not {speed}.")
     demo = Demo(scenario, speed, needs_login=scenario == "auth", early=scenario == "early-update")
-    return _DemoAgent(demo, versions, keep)
+    return _DemoAgent(demo, protocol_versions, keep, line_limit, on_problem)
 
 
 class _DemoAgent(Agent):
     def __init__(
         self,
         demo: Demo,
-        versions: Collection[Literal[1, 2]],
+        protocol_versions: Collection[ProtocolVersion],
         keep: str | PathLike[str] | None,
+        line_limit: int,
+        on_problem: Report,
     ) -> None:
         super().__init__(
             "twofold-demo",
@@ -72,35 +87,36 @@ class _DemoAgent(Agent):
             title="Twofold demo agent",
             auth_methods=[v2.AuthMethodAgent("token", "Token", "Any token will do: none is asked")],
             keep=keep,
-            versions=versions,
+            protocol_versions=protocol_versions,
             new_session_id=self._new_session_id,
-            cancel_timeout=PATIENCE,
-            on_problem=_report_of(log),
+            cancel_timeout=CANCEL_TIMEOUT,
+            line_limit=line_limit,
+            on_problem=_without_losses(on_problem),
         )
-        self.demo = demo
+        self._demo = demo
         self._sessions = 0
-        self.prompt(self._play)
-        self.session(self._prepare)
-        self.config_option(self._option_set)
-        self.authenticate(self._log_in)
-        self.logout(self._log_out)
+        self.on_prompt(self._play)
+        self.on_new_session(self._prepare)
+        self.on_config_option(self._option_set)
+        self.on_login(self._log_in)
+        self.on_logout(self._log_out)
 
     # ---- running
 
     def run(self) -> None:
-        self.demo.alone = True
+        self._demo.alone = True
         super().run()
 
     async def serve(self, transport: Transport) -> None:
-        if self.demo.scenario == "silent":
-            await _listen(transport)
+        if self._demo.scenario == "silent":
+            await _read_silently(transport)
         else:
             await super().serve(transport)
 
     # ---- sessions
 
     def _new_session_id(self) -> str:
-        if self.demo.needs_login and not self.demo.logged_in:
+        if self._demo.needs_login and not self._demo.logged_in:
             raise RequestError(AUTH_REQUIRED, "Authentication required")
         self._sessions += 1
         while self.store.info(f"s{self._sessions}") is not None:
@@ -108,30 +124,30 @@ class _DemoAgent(Agent):
         return f"s{self._sessions}"
 
     async def _prepare(self, session: AgentSession) -> None:
-        if self.demo.early:
-            tell_early(session)
+        if self._demo.early:
+            send_early(session)
         await session.config_options(OPTIONS)
         await session.commands(COMMANDS)
 
     async def _option_set(self, session: AgentSession, config_id: str, value: str | bool) -> None:
-        if session.version == 2:  # the answer says it, too; not every client looks there
+        if session.protocol_version == 2:  # it is in the answer; not every client reads it there
             await session.config_options(session.state.config_options)
 
     async def _log_in(self, method_id: str) -> None:
-        self.demo.logged_in = True
+        self._demo.logged_in = True
 
     async def _log_out(self) -> None:
-        self.demo.logged_in = False
+        self._demo.logged_in = False
 
     # ---- prompts
 
     async def _play(self, turn: Turn) -> str | None:
-        scenario, argument = chosen(turn, self.demo.scenario)
-        return await scenario.play(Scene(self.demo, turn, argument))
+        scenario, argument = chosen(turn, self._demo.scenario)
+        return await scenario.play(Scene(self._demo, turn, argument))
 
 
 def chosen(turn: Turn, start: str | None) -> tuple[Scenario, str]:
-    """What a prompt plays, and what it says to it."""
+    """The scenario that a prompt plays, and the argument that the prompt gives it."""
     text = next((block.text for block in turn.blocks if isinstance(block, TextContent)), "").strip()
     command = _COMMAND.fullmatch(text)
     if command is not None:
@@ -154,22 +170,22 @@ COMMANDS = [
 ]
 
 
-def _report_of(report: Report) -> Callable[[Problem], None]:
-    def but_losses(problem: Problem) -> None:
-        if problem.kind != "loss":  # version 1 cannot say all of the showcase: that is known
+def _without_losses(report: Report) -> Callable[[Problem], None]:
+    def filtered(problem: Problem) -> None:
+        if problem.kind != "loss":  # version 1 cannot express all of the showcase: that is known
             report(problem)
 
-    return but_losses
+    return filtered
 
 
-class _Deaf:
-    """Hears a client out, and says nothing (`Receiver`)."""
+class _Silent:
+    """Reads all that a client sends, and answers nothing (`Receiver`)."""
 
     def __init__(self) -> None:
         self.over = asyncio.Event()
 
     def received(self, data: bytes) -> None:
-        """It is not looked at."""
+        """It is dropped."""
 
     def ended(self, error: Exception | None) -> None:
         self.over.set()
@@ -181,8 +197,8 @@ class _Deaf:
         """Nothing is written."""
 
 
-async def _listen(transport: Transport) -> None:
-    receiver = _Deaf()
+async def _read_silently(transport: Transport) -> None:
+    receiver = _Silent()
     transport.start(receiver)
     try:
         await receiver.over.wait()

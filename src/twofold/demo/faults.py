@@ -1,253 +1,21 @@
-"""What agents in the field do that they should not, one scenario for each.
+"""Faults that were met in real agents, one scenario for each: a client should survive them all.
 
-Every fault was met in a real agent. A client that survives them all has met the field.
+Some faults of version 1 cannot be expressed in version 2, which has one update for the beginning
+and the change of a tool call, and requires message ids. There a scenario sends the nearest thing
+that version 2 allows.
 """
 
 import asyncio
 import sys
 
-from twofold.agent.session import AgentSession
+from twofold.agent.session import AgentSession, open_session
 from twofold.agent.turn import ALLOW, REJECT
 from twofold.demo.scene import Play, Scenario, Scene, call_content, text_content
 from twofold.wire import codec, v2
 from twofold.wire.content import TextContent
 from twofold.wire.shared import SelectedPermissionOutcome
 
-# Turns that end otherwise than well, and sessions that do not begin.
-
-
-async def crash(scene: Scene) -> None:
-    async with scene.turn.tool_call(
-        "Divide by zero", kind="execute", tool_call_id=f"crash-{scene.number}"
-    ):
-        await scene.say("I crash in the middle of a ")
-        await scene.crash("demo agent: divided by zero, as it was asked to")
-
-
-async def auth(scene: Scene) -> None:
-    scene.demo.needs_login, scene.demo.logged_in = True, False
-    await scene.say("From now on, a new session needs a login.")
-
-
-def stops(reason: str) -> Play:
-    """A turn that ends with a stop reason."""
-
-    async def play(scene: Scene) -> str:
-        await scene.say("This is ", "as far as ", "I get.")
-        return reason
-
-    return play
-
-
-_ENDS = (
-    Scenario("max-tokens", "The turn stops at the limit of tokens", stops("max_tokens")),
-    Scenario("max-turn-requests", "It stops at the limit of requests", stops("max_turn_requests")),
-    Scenario("refusal", "The agent refuses to go on", stops("refusal")),
-    Scenario("crash", "The agent dies in the middle of the turn", crash),
-    Scenario("auth", "New sessions need a login first", auth),
-)
-
-
-# Too much on the wire, and what does not belong there.
-
-
-MEGABYTES = 10
-CHUNKS = 50_000
-STDERR = 1024 * 1024
-_LINE = "demo agent: everything is fine, nothing to see here, go on".ljust(63) + "\n"
-
-
-async def big_line(scene: Scene) -> None:
-    megabytes = scene.count(MEGABYTES, 200)
-    await scene.turn.say("0123456789abcdef" * (megabytes * 1024 * 1024 // 16))
-
-
-async def flood(scene: Scene) -> None:
-    for number in range(scene.count(CHUNKS, 5_000_000)):
-        await scene.turn.say(f"{number} ")
-
-
-async def noise(scene: Scene) -> None:
-    def said(text: str) -> bytes:
-        message = {"messageId": f"noise-{scene.number}", "content": text_content(text)}
-        return scene.update_line("agent_message_chunk", **message)
-
-    for line in (
-        b"\x1b]0;demo agent\x07" + said("After a title, "),
-        b'{"level":"info","message":"still here"}\n',
-        b'{"id":"log-1","method":"log","params":{"level":"debug"}}\n',
-        b"\n\r\n   \n",
-        b"[info] a log line, with {braces} and [brackets]\n",
-        b'null\n42\n"a string"\n[]\n',
-        b"\xff\xfe no text at all \x00\n",
-        said("between log lines, "),
-        b"[" + said("in a batch ").strip() + b"," + said("of two.").strip() + b"]\n",
-    ):
-        await scene.line(line)
-        await scene.pause()
-
-
-async def stderr_flood(scene: Scene) -> None:
-    if scene.demo.alone:
-        sys.stderr.write(_LINE * (STDERR // len(_LINE)))
-        sys.stderr.flush()
-        await scene.say("There is 1 MiB more on standard error now.")
-    else:
-        await scene.say("Standard error is yours, not mine: I leave it alone.")
-
-
-_LINES = (
-    Scenario("big-line", "A message in one line of 10 MB", big_line, hint="how many MB"),
-    Scenario("flood", "A message in 50,000 pieces, without a pause", flood, hint="how many"),
-    Scenario("noise", "Titles, logs, blanks and a batch on standard output", noise),
-    Scenario("stderr", "1 MiB on standard error", stderr_flood),
-)
-
-
-# Messages whose identity is unclear: without ids, told twice, mixed up.
-
-
-async def no_ids(scene: Scene) -> None:
-    if scene.version == 2:
-        await scene.turn.think("Version 2 requires ids, ")
-        await scene.turn.think("so here they are.")
-        await scene.say("One message, ", "in two pieces.")
-        async with scene.turn.tool_call("Look around", tool_call_id=f"between-{scene.number}"):
-            await scene.pause()
-        await scene.say("Another message.")
-        return
-    for kind, pieces in (
-        ("agent_thought_chunk", ("No piece of this ", "has an id.")),
-        ("agent_message_chunk", ("One message, ", "in two pieces.")),
-    ):
-        for piece in pieces:
-            await scene.update(kind, content=text_content(piece))
-            await scene.pause()
-    call = {"toolCallId": f"between-{scene.number}", "title": "Look around"}
-    await scene.update("tool_call", **call, status="completed")
-    await scene.update("agent_message_chunk", content=text_content("Another message."))
-
-
-async def whole_copy(scene: Scene) -> None:
-    identity = f"whole-{scene.number}"
-    # version 2 requires an id, and has a word of its own for a whole message
-    known = {"messageId": identity} if scene.version == 2 else {}
-    for piece in ("Piece by piece, ", "and then ", "all at once."):
-        await scene.update("agent_message_chunk", **known, content=text_content(piece))
-        await scene.pause()
-    whole = text_content("Piece by piece, and then all at once.")
-    if scene.version == 2:
-        await scene.update("agent_message", **known, content=[whole])
-    else:
-        await scene.update("agent_message_chunk", messageId=identity, content=whole)
-
-
-async def user_echo(scene: Scene) -> None:
-    if scene.version == 2:
-        said = [codec.to_json(block) for block in scene.turn.blocks]
-        for _ in range(2):
-            await scene.update("user_message", messageId=scene.turn.message_id, content=said)
-    else:
-        for block in scene.turn.blocks:
-            await scene.update("user_message_chunk", content=codec.to_json(block))
-    await scene.say("That is what you said.")
-
-
-async def interleaved(scene: Scene) -> None:
-    one = scene.turn.message(f"a{scene.number}")
-    other = scene.turn.message(f"b{scene.number}")
-    for message, piece in (
-        (one, "The first message "),
-        (other, "The second message comes between."),
-        (one, "goes on after the second."),
-    ):
-        await message.append(piece)
-        await scene.pause()
-
-
-_MESSAGES = (
-    Scenario("no-ids", "Messages without ids; version 2 requires them, and gets them", no_ids),
-    Scenario(
-        "whole-copy", "A message in pieces without an id, then all of it with one", whole_copy
-    ),
-    Scenario("user-echo", "Your own message comes back", user_echo),
-    Scenario("interleaved", "Two messages, their pieces mixed: A, B, A", interleaved),
-)
-
-
-# Updates at the wrong time, and answers that never come.
-
-
-EARLY = "This session was told of before it was there."
-
-
-def tell_early(session: AgentSession) -> None:
-    """An update of a session whose `session/new` is not answered yet."""
-    update = v2.AgentMessageChunk("early", TextContent(EARLY))  # the same in both versions
-    params = v2.UpdateSessionNotification(session.session_id, update)
-    session.connection.peer.notify("session/update", params)
-
-
-async def early_update(scene: Scene) -> None:
-    scene.demo.early = True
-    await scene.say("From now on, new sessions are told of before they are answered.")
-
-
-async def late_updates(scene: Scene) -> None:
-    message = scene.turn.message(f"late-{scene.number}")
-    call = v2.ToolCallUpdate(
-        f"late-{scene.number}", title="Tidy up", kind="other", status="in_progress"
-    )
-    await scene.session.send(call)  # not by the turn, which would end it
-    await message.append("The turn ends here")
-    scene.afterwards(_late(scene, message.message_id, call.tool_call_id))
-
-
-async def _late(scene: Scene, message_id: str, call_id: str) -> None:
-    await scene.pause(0.5)
-    await scene.session.send(v2.AgentMessageChunk(message_id, TextContent(", and I go on.")))
-    await scene.session.send(v2.ToolCallUpdate(call_id, status="completed"))
-
-
-async def after_cancel(scene: Scene) -> None:
-    async with scene.turn.tool_call(
-        "Build everything", kind="execute", tool_call_id=f"build-{scene.number}"
-    ) as call:
-        await scene.say("Cancel me. ")
-        try:
-            await scene.wait()
-        except asyncio.CancelledError:
-            await call.append("42 of 43 files")
-            await scene.say("One moment, ", "I am almost done.")
-            await call.complete()
-            raise
-
-
-async def ignore_cancel(scene: Scene) -> None:
-    await scene.say("I do not stop, whatever you do.")
-    await scene.until_gone()
-
-
-async def silent(scene: Scene) -> None:
-    await scene.until_gone()
-
-
-_TIMING = (
-    Scenario("early-update", "An update of a session before session/new is answered", early_update),
-    Scenario("late-updates", "Updates after the end of the turn", late_updates),
-    Scenario(
-        "after-cancel", "Updates after the cancel; wait for the words to cancel", after_cancel
-    ),
-    Scenario("ignore-cancel", "A turn that does not end when it is cancelled", ignore_cancel),
-    Scenario("silent", "No answer; if started with it, to nothing at all", silent),
-)
-
-
-# Tool calls told in the wrong order, twice, or in words that nobody knows.
-#
-# Version 2 has one update for the beginning and the change of a call, so that some of these are no
-# faults there: then the nearest thing that version 2 can say is said.
-
+# ---- tool calls in the wrong order, sent twice, or of unknown kinds ---------------------------
 
 _V1, _V2 = "tool_call", "tool_call_update"
 
@@ -256,7 +24,7 @@ async def update_first(scene: Scene) -> None:
     call = {"toolCallId": f"first-{scene.number}"}
     begun = {"title": "Count the files", "kind": "read", "status": "in_progress"}
     half = call_content("half of them: 21")
-    if scene.version == 1:
+    if scene.protocol_version == 1:
         await scene.update(_V2, **call, status="in_progress", content=[half])
         await scene.pause()
         await scene.update(_V1, **call, **begun, content=[half])
@@ -272,7 +40,7 @@ async def update_first(scene: Scene) -> None:
 
 async def call_twice(scene: Scene) -> None:
     call = {"toolCallId": f"twice-{scene.number}", "kind": "read", "status": "in_progress"}
-    announce = _V1 if scene.version == 1 else _V2
+    announce = _V1 if scene.protocol_version == 1 else _V2
     await scene.update(announce, **call, title="Read", content=[call_content("which file?")])
     await scene.pause()
     notes = call_content("buy milk")
@@ -328,7 +96,7 @@ async def unknown(scene: Scene) -> None:
     )
     call = {"toolCallId": f"unknown-{scene.number}"}
     await scene.update(
-        _V1 if scene.version == 1 else _V2,
+        _V1 if scene.protocol_version == 1 else _V2,
         **call,
         title="Teleport the build",
         kind="_demo_teleport",
@@ -344,7 +112,197 @@ async def unknown(scene: Scene) -> None:
     await scene.update(_V2, **call, status="completed")
 
 
-_TOOL_CALLS = (
+# ---- messages without ids, sent twice, or interleaved -----------------------------------------
+
+
+async def no_ids(scene: Scene) -> None:
+    if scene.protocol_version == 2:
+        await scene.turn.think("Version 2 requires ids, ")
+        await scene.turn.think("so here they are.")
+        await scene.say("One message, ", "in two pieces.")
+        async with scene.turn.tool_call("Look around", tool_call_id=f"between-{scene.number}"):
+            await scene.pause()
+        await scene.say("Another message.")
+        return
+    for kind, pieces in (
+        ("agent_thought_chunk", ("No piece of this ", "has an id.")),
+        ("agent_message_chunk", ("One message, ", "in two pieces.")),
+    ):
+        for piece in pieces:
+            await scene.update(kind, content=text_content(piece))
+            await scene.pause()
+    call = {"toolCallId": f"between-{scene.number}", "title": "Look around"}
+    await scene.update("tool_call", **call, status="completed")
+    await scene.update("agent_message_chunk", content=text_content("Another message."))
+
+
+async def whole_copy(scene: Scene) -> None:
+    identity = f"whole-{scene.number}"
+    # version 2 requires an id, and has an update of its own for a whole message
+    known = {"messageId": identity} if scene.protocol_version == 2 else {}
+    for piece in ("Piece by piece, ", "and then ", "all at once."):
+        await scene.update("agent_message_chunk", **known, content=text_content(piece))
+        await scene.pause()
+    whole = text_content("Piece by piece, and then all at once.")
+    if scene.protocol_version == 2:
+        await scene.update("agent_message", **known, content=[whole])
+    else:
+        await scene.update("agent_message_chunk", messageId=identity, content=whole)
+
+
+async def user_echo(scene: Scene) -> None:
+    if scene.protocol_version == 2:
+        said = [codec.to_json(block) for block in scene.turn.blocks]
+        for _ in range(2):
+            await scene.update("user_message", messageId=scene.turn.message_id, content=said)
+    else:
+        for block in scene.turn.blocks:
+            await scene.update("user_message_chunk", content=codec.to_json(block))
+    await scene.say("That is what you said.")
+
+
+async def interleaved(scene: Scene) -> None:
+    one = scene.turn.message(f"a{scene.number}")
+    other = scene.turn.message(f"b{scene.number}")
+    for message, piece in (
+        (one, "The first message "),
+        (other, "The second message comes between."),
+        (one, "goes on after the second."),
+    ):
+        await message.append(piece)
+        await scene.pause()
+
+
+# ---- updates at the wrong time, and answers that never come -----------------------------------
+
+EARLY = "This session was told of before it was there."
+
+
+def send_early(session: AgentSession) -> None:
+    """Send an update of a session whose `session/new` is not answered yet."""
+    update = v2.AgentMessageChunk("early", TextContent(EARLY))  # the same in both versions
+    params = v2.UpdateSessionNotification(session.session_id, update)
+    open_session(session).link.peer.notify("session/update", params)
+
+
+async def early_update(scene: Scene) -> None:
+    scene.demo.early = True
+    await scene.say("From now on, new sessions are told of before they are answered.")
+
+
+async def late_updates(scene: Scene) -> None:
+    message = scene.turn.message(f"late-{scene.number}")
+    call = v2.ToolCallUpdate(
+        f"late-{scene.number}", title="Tidy up", kind="other", status="in_progress"
+    )
+    await scene.session.send(call)  # not by the turn, which would end it
+    await message.append("The turn ends here")
+    scene.afterwards(_late(scene, message.message_id, call.tool_call_id))
+
+
+async def _late(scene: Scene, message_id: str, call_id: str) -> None:
+    await scene.pause(0.5)
+    await scene.session.send(v2.AgentMessageChunk(message_id, TextContent(", and I go on.")))
+    await scene.session.send(v2.ToolCallUpdate(call_id, status="completed"))
+
+
+async def after_cancel(scene: Scene) -> None:
+    async with scene.turn.tool_call(
+        "Build everything", kind="execute", tool_call_id=f"build-{scene.number}"
+    ) as call:
+        await scene.say("Cancel me. ")
+        try:
+            await scene.wait()
+        except asyncio.CancelledError:
+            await call.append("42 of 43 files")
+            await scene.say("One moment, ", "I am almost done.")
+            await call.complete()
+            raise
+
+
+async def ignore_cancel(scene: Scene) -> None:
+    await scene.say("I do not stop, whatever you do.")
+    await scene.until_gone()
+
+
+async def silent(scene: Scene) -> None:
+    await scene.until_gone()
+
+
+# ---- too many bytes, and bytes that are no messages -------------------------------------------
+
+MEGABYTES = 10
+CHUNKS = 50_000
+STDERR = 1024 * 1024
+_LINE = "demo agent: everything is fine, nothing to see here, go on".ljust(63) + "\n"
+
+
+async def big_line(scene: Scene) -> None:
+    megabytes = scene.count(MEGABYTES, 200)
+    await scene.turn.say("0123456789abcdef" * (megabytes * 1024 * 1024 // 16))
+
+
+async def flood(scene: Scene) -> None:
+    for number in range(scene.count(CHUNKS, 5_000_000)):
+        await scene.turn.say(f"{number} ")
+
+
+async def noise(scene: Scene) -> None:
+    def said(text: str) -> bytes:
+        message = {"messageId": f"noise-{scene.number}", "content": text_content(text)}
+        return scene.update_line("agent_message_chunk", **message)
+
+    for line in (
+        b"\x1b]0;demo agent\x07" + said("After a title, "),
+        b'{"level":"info","message":"still here"}\n',
+        b'{"id":"log-1","method":"log","params":{"level":"debug"}}\n',
+        b"\n\r\n   \n",
+        b"[info] a log line, with {braces} and [brackets]\n",
+        b'null\n42\n"a string"\n[]\n',
+        b"\xff\xfe no text at all \x00\n",
+        said("between log lines, "),
+        b"[" + said("in a batch ").strip() + b"," + said("of two.").strip() + b"]\n",
+    ):
+        await scene.line(line)
+        await scene.pause()
+
+
+async def stderr_flood(scene: Scene) -> None:
+    if scene.demo.alone:
+        sys.stderr.write(_LINE * (STDERR // len(_LINE)))
+        sys.stderr.flush()
+        await scene.say("There is 1 MiB more on standard error now.")
+    else:
+        await scene.say("Standard error is yours, not mine: I leave it alone.")
+
+
+# ---- turns that do not end well, and sessions that need a login -------------------------------
+
+
+async def crash(scene: Scene) -> None:
+    async with scene.turn.tool_call(
+        "Divide by zero", kind="execute", tool_call_id=f"crash-{scene.number}"
+    ):
+        await scene.say("I crash in the middle of a ")
+        await scene.crash("demo agent: divided by zero, as it was asked to")
+
+
+async def auth(scene: Scene) -> None:
+    scene.demo.needs_login, scene.demo.logged_in = True, False
+    await scene.say("From now on, a new session needs a login.")
+
+
+def stops(reason: str) -> Play:
+    """A turn that ends with a stop reason."""
+
+    async def play(scene: Scene) -> str:
+        await scene.say("This is ", "as far as ", "I get.")
+        return reason
+
+    return play
+
+
+SCENARIOS = (
     Scenario("update-first", "An update of a tool call before the tool call", update_first),
     Scenario("call-twice", "One tool call, announced twice", call_twice),
     Scenario(
@@ -352,13 +310,26 @@ _TOOL_CALLS = (
     ),
     Scenario("string-output", "A tool call whose raw input and output are strings", string_output),
     Scenario("unknown", "An update, a content, a tool kind and a status nobody knows", unknown),
-)
-
-
-SCENARIOS = (
-    *_TOOL_CALLS,
-    *_MESSAGES,
-    *_TIMING,
-    *_LINES,
-    *_ENDS,
+    Scenario("no-ids", "Messages without ids; version 2 requires them, and gets them", no_ids),
+    Scenario(
+        "whole-copy", "A message in pieces without an id, then all of it with one", whole_copy
+    ),
+    Scenario("user-echo", "Your own message comes back", user_echo),
+    Scenario("interleaved", "Two messages, their pieces mixed: A, B, A", interleaved),
+    Scenario("early-update", "An update of a session before session/new is answered", early_update),
+    Scenario("late-updates", "Updates after the end of the turn", late_updates),
+    Scenario(
+        "after-cancel", "Updates after the cancel; wait for the words to cancel", after_cancel
+    ),
+    Scenario("ignore-cancel", "A turn that does not end when it is cancelled", ignore_cancel),
+    Scenario("silent", "No answer; if started with it, to nothing at all", silent),
+    Scenario("big-line", "A message in one line of 10 MB", big_line, hint="how many MB"),
+    Scenario("flood", "A message in 50,000 pieces, without a pause", flood, hint="how many"),
+    Scenario("noise", "Titles, logs, blanks and a batch on standard output", noise),
+    Scenario("stderr", "1 MiB on standard error", stderr_flood),
+    Scenario("max-tokens", "The turn stops at the limit of tokens", stops("max_tokens")),
+    Scenario("max-turn-requests", "It stops at the limit of requests", stops("max_turn_requests")),
+    Scenario("refusal", "The agent refuses to go on", stops("refusal")),
+    Scenario("crash", "The agent dies in the middle of the turn", crash),
+    Scenario("auth", "New sessions need a login first", auth),
 )

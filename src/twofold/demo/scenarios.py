@@ -1,9 +1,13 @@
-"""Everything that the demo agent can do, by name."""
+"""All scenarios of the demo agent, by name, and the small ones that tests of clients ask for.
+
+What a small scenario sends is fixed to the letter, ids included: `t2a` is the first tool call of
+the second prompt of a session. They keep their own pace, whatever the speed of the demo.
+"""
 
 import asyncio
+import base64
 from typing import Any
 
-from twofold.agent.tools import Terminal
 from twofold.convert.patches import git_patch
 from twofold.demo import faults, showcase
 from twofold.demo.scene import LONG, Scenario, Scene
@@ -11,12 +15,6 @@ from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.wire import v2
 from twofold.wire.content import TextContent
 from twofold.wire.shared import Content, PermissionOption, SelectedPermissionOutcome
-
-# The small turns that tests of clients ask for by a word.
-#
-# What each says is fixed to the letter, ids included: `t2a` is the first tool call of the second
-# prompt of a session. Their pace is their own: they do not go by the speed of the demo.
-
 
 TICK = 0.02
 """How many seconds pass between two words of the slow turn."""
@@ -54,25 +52,26 @@ async def tools(scene: Scene) -> None:
     )
     hello = scene.turn.tool_call("Say hello", kind="execute", tool_call_id=f"t{number}b")
     await _plan(scene, "in_progress", "pending")
-    if scene.version == 1:
+    if scene.protocol_version == 1:
         await edit.start()
         await hello.start()
         await edit.update(status="completed", content=[_diff()])
         await hello.update(status="completed", content=[Content(TextContent("hello"))])
     else:
-        terminal = Terminal(scene.turn, f"term{number}")
-        await scene.turn.send(v2.TerminalUpdate(terminal.terminal_id, "echo hello"))
+        terminal = f"term{number}"
+        await scene.turn.send(v2.TerminalUpdate(terminal, "echo hello"))
         await edit.start()
         await hello.update(
             title="Say hello",
             kind="execute",
             status="in_progress",
-            content=[v2.Terminal(terminal.terminal_id)],
+            content=[v2.Terminal(terminal)],
         )
-        await terminal.write("hel")
+        await scene.turn.send(_output(terminal, b"hel"))
         await edit.update(status="completed", content=[_diff()])
-        await terminal.write("lo\n")
-        await terminal.exit(0)
+        await scene.turn.send(_output(terminal, b"lo\n"))
+        exited = v2.TerminalExitStatus(0)
+        await scene.turn.send(v2.TerminalUpdate(terminal, exit_status=exited))
         await hello.complete()
     await _plan(scene, "completed", "completed")
     await _say(scene, "done")
@@ -81,6 +80,10 @@ async def tools(scene: Scene) -> None:
 async def _plan(scene: Scene, edit: str, hello: str) -> None:
     entries = [v2.PlanEntry("edit the file", "high", edit), v2.PlanEntry("say hello", "low", hello)]
     await scene.turn.plan(entries, "plan")
+
+
+def _output(terminal_id: str, data: bytes) -> v2.TerminalOutputChunk:
+    return v2.TerminalOutputChunk(terminal_id, base64.b64encode(data).decode())
 
 
 def _diff() -> v2.Diff:
@@ -96,7 +99,7 @@ async def permission(scene: Scene) -> None:
     about: dict[str, Any] = {"title": "Run make", "kind": "execute"}
     await call.update(**about, status="pending")
     # version 1 asks with a tool call, version 2 with a question about one
-    patch = v2.ToolCallPatch(call.tool_call_id, **(about if scene.version == 1 else {}))
+    patch = v2.ToolCallPatch(call.tool_call_id, **(about if scene.protocol_version == 1 else {}))
     response = await scene.session.request_permission(
         v2.RequestPermissionRequest(
             scene.session.session_id,

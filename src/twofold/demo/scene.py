@@ -1,8 +1,8 @@
 """What a scenario is, and what it is given to play with.
 
-A scenario says what it has to say through the `Turn`, like any agent. One that shows a fault may
-also write to the wire past it: such lines go out as they are, and are not kept in the session.
-Nothing here reads a clock or rolls a die: the same prompts give the same words.
+A scenario answers through the `Turn`, like any agent. One that shows a fault may also write lines
+past it: these are sent as they are, and are not kept in the session. Nothing here reads a clock or
+draws random numbers: the same prompts give the same answers.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from twofold.agent.session import AgentSession
+from twofold.agent.session import AgentSession, OpenSession, open_session
 from twofold.agent.turn import Turn
 from twofold.peer.inbox import spawn
 from twofold.rpc.connection import notify
@@ -31,22 +31,22 @@ class Demo(Struct):
     """What all sessions of one demo agent have in common."""
 
     scenario: str | None = None
-    """What any prompt plays, if the agent was started for it."""
+    """What any prompt plays, if the agent was started with it."""
     speed: float = 1.0
     alone: bool = False
-    """It has a process of its own, which it may flood or take down."""
+    """Whether it has a process of its own, which it may flood or end."""
     needs_login: bool = False
-    """No new session before someone has logged in."""
+    """Whether a new session needs a login first."""
     logged_in: bool = False
     early: bool = False
-    """New sessions are told of before they are answered."""
+    """Whether updates of a new session are sent before `session/new` is answered."""
     trusted: set[str] = field(default_factory=set)
-    """The sessions whose user allowed commands for always."""
+    """The sessions whose user allowed commands always."""
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
 
 
 class Scene:
-    """One prompt as a scenario sees it: the `number`th of its session, and its `argument`."""
+    """One prompt as a scenario gets it: the `number`th of its session, and its `argument`."""
 
     def __init__(self, demo: Demo, turn: Turn, argument: str) -> None:
         self.demo = demo
@@ -56,12 +56,16 @@ class Scene:
         self.number = len(self.session.state.messages["user"])
 
     @property
-    def version(self) -> int:
+    def _open(self) -> OpenSession:
+        return open_session(self.session)
+
+    @property
+    def protocol_version(self) -> int:
         """The version of the protocol that the client speaks."""
-        return self.session.version
+        return self.session.protocol_version
 
     def count(self, default: int, most: int) -> int:
-        """The argument as a number, or `default` where it is none."""
+        """The argument as a number, or `default` if it is not one."""
         given = self.argument.isascii() and self.argument.isdecimal()
         return min(int(self.argument[:12]), most) if given else default
 
@@ -73,27 +77,27 @@ class Scene:
             await asyncio.sleep(seconds / self.demo.speed)
 
     async def say(self, *pieces: str) -> None:
-        """Say something piece by piece."""
+        """Send a message piece by piece."""
         for piece in pieces:
             await self.turn.say(piece)
             await self.pause()
 
     async def wait(self) -> None:
-        """Wait to be cancelled, at any speed; not for ever."""
+        """Wait to be cancelled, at any speed, but at most `LONG` seconds."""
         await asyncio.sleep(LONG)
 
     async def until_gone(self) -> None:
-        """Wait until the client is gone, and hear nothing else."""
-        over = self.session.connection.over
-        while not over.is_set():
+        """Wait until the client has disconnected, and ignore cancels."""
+        gone = self._open.link.gone
+        while not gone.is_set():
             with suppress(asyncio.CancelledError):
-                await over.wait()
+                await gone.wait()
 
     def afterwards(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something when the turn is over and its end was told."""
+        """Do something when the turn is over and its end was sent."""
 
         async def later() -> None:
-            async with self.session.busy:
+            async with self._open.busy:
                 pass
             await work
 
@@ -102,25 +106,25 @@ class Scene:
     # ---- past the turn
 
     async def line(self, data: bytes) -> None:
-        """Write to the client what no agent should: as it is, newline included."""
-        peer = self.session.connection.peer
+        """Send a line as it is, newline included: whatever no agent should send."""
+        peer = self._open.link.peer
         peer.send(data)
         if peer.crowded:
             await peer.room()
 
     async def update(self, tag: str, **fields: Any) -> None:
-        """Write a `session/update` in the words of the wire, right or wrong."""
+        """Send a `session/update` with the fields of the wire, right or wrong."""
         await self.line(self.update_line(tag, **fields))
 
     def update_line(self, tag: str, **fields: Any) -> bytes:
-        """The line that `update` writes."""
+        """The line that `update` sends."""
         update = {"sessionUpdate": tag, **fields}
         params = {"sessionId": self.session.session_id, "update": update}
         return notify("session/update", codec.encode(params))
 
     async def crash(self, last_words: str) -> None:
-        """Break off; what was said so far is sent. Inside someone's process only the line dies."""
-        peer = self.session.connection.peer
+        """Send what was written so far and die; in someone else's process, only disconnect."""
+        peer = self._open.link.peer
         peer.flush()
         if self.demo.alone:
             os.write(2, last_words.encode() + b"\n")
@@ -134,7 +138,7 @@ Play: TypeAlias = Callable[[Scene], Awaitable[str | None]]
 
 
 class Scenario(Struct, frozen=True):
-    """Something the demo agent can do, by the name it is asked for."""
+    """Something the demo agent can play, and the name that prompts ask for it by."""
 
     name: str
     summary: str
@@ -144,10 +148,10 @@ class Scenario(Struct, frozen=True):
 
 
 def text_content(text: str) -> dict[str, Any]:
-    """A text in the words of the wire."""
+    """A text block as JSON."""
     return {"type": "text", "text": text}
 
 
 def call_content(text: str) -> dict[str, Any]:
-    """A text that a tool call shows, in the words of the wire."""
+    """A text that a tool call shows, as JSON."""
     return {"type": "content", "content": text_content(text)}

@@ -7,7 +7,7 @@ What the user answers, and the two options of the session, change the story.
 
 from urllib.parse import quote
 
-from twofold.agent.tools import ToolCall
+from twofold.agent.tools import ToolCallHandle
 from twofold.demo.scene import Scenario, Scene
 from twofold.wire import v2
 from twofold.wire.content import ImageContent, ResourceLink
@@ -244,7 +244,7 @@ async def _run(scene: Scene) -> bool:
     return True
 
 
-async def _may_run(scene: Scene, call: ToolCall) -> bool:
+async def _may_run(scene: Scene, call: ToolCallHandle) -> bool:
     if scene.session.option("mode") == "code" or scene.session.session_id in scene.demo.trusted:
         return True
     answer = await scene.turn.ask(

@@ -48,15 +48,15 @@ class Guarded(twofold.Agent):
             "1",
             mcp=("stdio", "http"),
             auth_methods=LOGINS,
-            versions=VERSIONS[sys.argv[1]] if len(sys.argv) > 1 else (1, 2),
+            protocol_versions=VERSIONS[sys.argv[1]] if len(sys.argv) > 1 else (1, 2),
             new_session_id=self._next,
         )
         self._logged_in = False
         self._numbers = itertools.count(1)
-        self.prompt(self._answer)
-        self.session(self._prepare)
-        self.authenticate(self._log_in)
-        self.logout(self._log_out)
+        self.on_prompt(self._answer)
+        self.on_new_session(self._prepare)
+        self.on_login(self._log_in)
+        self.on_logout(self._log_out)
 
     def _next(self) -> str:
         if not self._logged_in:

@@ -21,6 +21,6 @@ async def answer(turn: twofold.Turn) -> None:
 
 if __name__ == "__main__":
     versions = VERSIONS[sys.argv[1]] if len(sys.argv) > 1 else (1, 2)
-    agent = twofold.Agent("minimal", "1", prompts=(), versions=versions)
-    agent.prompt(answer)
+    agent = twofold.Agent("minimal", "1", prompts=(), protocol_versions=versions)
+    agent.on_prompt(answer)
     agent.run()
