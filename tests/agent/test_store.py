@@ -303,7 +303,7 @@ def test_an_update_that_cannot_be_applied_is_passed_over_with_a_warning(
     store.create(about())
     store.append("s", [chunk("one"), v2.TerminalOutputChunk("t", "not base64!"), chunk("two")])
     assert texts(store.load("s")) == ["one", "two"]
-    assert "passed over" in caplog.text
+    assert "skipped" in caplog.text
 
 
 def test_updates_are_folded_by_the_rules_of_november(store: Store) -> None:
@@ -411,7 +411,7 @@ def test_files_under_the_name_of_another_session_are_not_its(
     assert store.info("t") is None
     assert store.load("t") is None
     assert store.list() == []
-    assert "of session 's'" in caplog.text
+    assert "belongs to session 's'" in caplog.text
 
 
 # ---- private files ---------------------------------------------------------------------------
@@ -492,7 +492,7 @@ def test_malformed_lines_are_skipped_with_one_warning_that_names_the_file(
     [record] = caplog.records
     assert record.name == "twofold"
     assert str(log_of(tmp_path)) in record.getMessage()
-    assert "malformed lines passed over: 3" in record.getMessage()
+    assert "malformed lines skipped: 3" in record.getMessage()
 
 
 def test_a_log_without_its_header_is_loaded_from_its_first_line(tmp_path: Path) -> None:

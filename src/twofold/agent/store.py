@@ -1,9 +1,13 @@
-"""Where an agent keeps its sessions: what each is called, and what it adds up to.
+"""Where an agent keeps its sessions: `MemoryStore`, `DirectoryStore`, or a `Store` of one's own.
 
 A store is synchronous and quick, so that an agent may call it between two awaits; the cost of
-`append` does not grow with the session. It keeps updates as they were given and folds them by the
-rules of November; it makes none up: no title, no time, no `idle` after a crash. Permissions that
-wait for an answer are not kept. `DirectoryStore` survives a restart.
+`append` does not grow with the session. It keeps updates as they were given and applies them by the
+rules of the November draft. It adds none of its own: no title, no time, no `idle` after a crash.
+Permissions that wait for an answer are not kept.
+
+`DirectoryStore` survives the end of the process, however it ends; after a loss of power the last
+updates may be missing. Files that are torn, malformed or not its own are skipped with a warning,
+and the rest is read.
 """
 
 import logging
@@ -28,20 +32,20 @@ from twofold.wire.base import UNSET, Malformed, Omittable, Wire
 _logger = logging.getLogger("twofold")
 
 DRAFT = Draft.NOVEMBER
-"""What our agents write."""
+"""The draft of version 2 that agents write."""
 
 
 class StoreFailed(LocalError):
-    """The file at `path` could not be read or written, for `reason`."""
+    """A file of a store could not be read or written: `path` and `reason` hold which and why."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        super().__init__(f"No session can be kept in or read from {os.fspath(path)}: {reason}.")
+        super().__init__(f"Cannot read or write sessions at {os.fspath(path)}: {reason}.")
         self.path = Path(path)
         self.reason = reason
 
 
 class SessionExists(LocalError):
-    """A new session was given an id that is taken."""
+    """A store was asked to create a session whose id is taken."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(f"There is a session {session_id!r} already: choose another id.")
@@ -49,7 +53,7 @@ class SessionExists(LocalError):
 
 
 class UnknownSession(LocalError):
-    """Something was to be kept for a session that was never created, or was deleted."""
+    """A store was given an update or info of a session that it does not have."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(f"There is no session {session_id!r}: create it first.")
@@ -58,39 +62,60 @@ class UnknownSession(LocalError):
 
 @runtime_checkable
 class Store(Protocol):
-    """Keeps sessions. An id may be any string at all: peers choose what they ask for."""
+    """Keeps the sessions of an agent. An id may be any string: clients choose what they ask for."""
 
     def list(self) -> SessionInfos:
-        """Every session, the last updated first."""
+        """Return the infos of every session, the last updated first."""
 
     def info(self, session_id: str) -> v2.SessionInfo | None:
-        """What the session is called, or None for an unknown id."""
+        """Return the title, directories and time of a session; None for an unknown id."""
 
     def create(self, info: v2.SessionInfo) -> None:
-        """A new session; raises `SessionExists` for an id that is taken."""
+        """Create a session without any updates.
+
+        Raises:
+            SessionExists: The id is taken.
+        """
 
     def describe(self, info: v2.SessionInfo) -> None:
-        """A new title, time or directories; raises `UnknownSession` for an unknown id."""
+        """Replace the title, directories and time of a session.
+
+        Raises:
+            UnknownSession: There is no such session.
+        """
 
     def append(self, session_id: str, updates: Sequence[v2.SessionUpdate]) -> None:
-        """Keep what was said, all or nothing; raises `UnknownSession` for an unknown id."""
+        """Keep more updates of a session: all of them, or none if it fails.
+
+        Raises:
+            UnknownSession: There is no such session.
+        """
 
     def adopt(self, session: Session) -> bool:
-        """Keep `session` itself, which the caller goes on changing, in place of what was kept.
+        """Keep the object `session` itself, which the agent goes on changing.
 
-        True: nothing has to be appended from now on. False: this store keeps only what is
-        appended.
+        Returns:
+            True if the store does so, so that nothing needs to be appended. False if the store
+            keeps only what is appended.
         """
 
     def load(self, session_id: str) -> Session | None:
-        """What the session adds up to, the caller's own; None for an unknown id."""
+        """Return a new `Session` with all the updates applied; None for an unknown id."""
 
     def delete(self, session_id: str) -> bool:
-        """Forget the session, and say whether there was one."""
+        """Delete a session.
+
+        Returns:
+            Whether there was one.
+        """
 
 
 class MemoryStore:
-    """Sessions that end with the process. Of more than `limit`, the oldest are forgotten."""
+    """A `Store` in memory: its sessions end with the process.
+
+    Args:
+        limit: How many sessions are kept; when there are more, the oldest is deleted.
+    """
 
     def __init__(self, limit: int = 10_000) -> None:
         self._limit = limit
@@ -98,45 +123,52 @@ class MemoryStore:
         self._sessions: dict[str, Session] = {}
 
     def list(self) -> SessionInfos:
+        """Return the infos of every session, the last updated first."""
         return newest_first(self._infos.values())
 
     def info(self, session_id: str) -> v2.SessionInfo | None:
+        """Return the info of a session; None for an unknown id."""
         return self._infos.get(session_id)
 
     def create(self, info: v2.SessionInfo) -> None:
+        """Create a session; raises `SessionExists`."""
         if info.session_id in self._infos:
             raise SessionExists(info.session_id)
         if len(self._infos) >= self._limit:
             oldest = next(iter(self._infos))
             _logger.warning(
-                "More than %d sessions are kept in memory: %r is forgotten", self._limit, oldest
+                "More than %d sessions are kept in memory: %r is deleted", self._limit, oldest
             )
             self.delete(oldest)
         self._infos[info.session_id] = info
         self._sessions[info.session_id] = Session(info.session_id, DRAFT)
 
     def describe(self, info: v2.SessionInfo) -> None:
+        """Replace the info of a session; raises `UnknownSession`."""
         if info.session_id not in self._infos:
             raise UnknownSession(info.session_id)
         self._infos[info.session_id] = info
 
     def append(self, session_id: str, updates: Sequence[v2.SessionUpdate]) -> None:
+        """Keep more updates of a session; raises `UnknownSession`."""
         if session_id not in self._sessions:
             raise UnknownSession(session_id)
         session = self._sessions[session_id]
         for update in updates:
             try:
                 session.apply(update)
-            except PeerError as error:  # a log would pass over it, too
-                _logger.warning("An update of session %r is passed over: %s", session_id, error)
+            except PeerError as error:  # as when a log is read
+                _logger.warning("An update of session %r is skipped: %s", session_id, error)
 
     def adopt(self, session: Session) -> bool:
+        """Keep `session` itself, if it was created here."""
         known = session.session_id in self._sessions
         if known:
             self._sessions[session.session_id] = session
         return known
 
     def load(self, session_id: str) -> Session | None:
+        """Return a new `Session` with all the updates applied; None for an unknown id."""
         if session_id not in self._sessions:
             return None
         session = Session(session_id, DRAFT)
@@ -145,15 +177,9 @@ class MemoryStore:
         return session
 
     def delete(self, session_id: str) -> bool:
+        """Delete a session, and return whether there was one."""
         self._sessions.pop(session_id, None)
         return self._infos.pop(session_id, None) is not None
-
-
-# Sessions in a directory, where they survive the end of the process, however it ends.
-#
-# Per session a file with its info and a log of its updates, an update a line. Several processes may
-# share a directory: one at a time writes. About a loss of power nothing is promised. What is torn,
-# malformed or somebody else's is passed over with a warning, never a reason to lose the rest.
 
 
 # ---- names of files --------------------------------------------------------------------------
@@ -166,10 +192,10 @@ _DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
 
 
 def safe_name(session_id: str) -> str:
-    """A file's name for an id: another one for every other id, in whatever case they are compared.
+    """The file name for an id: no two ids share one, even where case is ignored.
 
-    Everything but small letters, digits, `-` and `_` is quoted, so that no id is a path. What
-    gets too long is a hash, marked by a `~` that no quoting makes.
+    Everything but small letters, digits, `-` and `_` is quoted, so that no id is a path. A name
+    that gets too long is replaced by a hash, marked by a `~` that quoting never produces.
     """
     data = session_id.encode("utf-8", "surrogatepass")
     name = _quoted(_UNSAFE, data) if len(data) <= _LONGEST_NAME else None
@@ -190,7 +216,7 @@ _FORMAT, _VERSION = "twofold.session", 1
 
 
 class Header(Wire):
-    """The first line of a log: whose it is, and what is needed if all else is lost."""
+    """The first line of a log: its session, and what is needed if the info file is lost."""
 
     format: str
     version: int
@@ -207,7 +233,7 @@ def _line(value: Wire) -> bytes:
 
 
 def _read_header(file: BinaryIO) -> Header | None:
-    """The header, read; None if there is none, and then nothing is read."""
+    """Read the header; None if the log has none, and then nothing is read."""
     try:
         header = codec.decode(file.readline(), Header)
     except Malformed:
@@ -219,21 +245,21 @@ def _read_header(file: BinaryIO) -> Header | None:
 
 
 def _fold(file: BinaryIO, session: Session) -> tuple[int, int]:
-    """Apply the lines of a log from here on → how many there are, and where the whole ones end."""
+    """Apply the rest of a log; returns the number of lines, and where the last whole one ends."""
     lines, end, skipped, fault = 0, file.tell(), 0, ""
     for line in file:
         try:
-            if not line.isspace():  # two who mend the same torn line leave an empty one
+            if not line.isspace():  # two processes that mend the same torn line leave an empty one
                 session.apply(v2.decode_update(line))
         except PeerError as error:
             if not line.endswith(b"\n"):
-                break  # torn by a crash, or somebody is about to write the rest
+                break  # torn by a crash, or another process is about to write the rest
             fault = fault or f"{error}, byte {end}"
             skipped += 1
         lines += 1
         end += len(line)
     if skipped:
-        _logger.warning("%s: malformed lines passed over: %d (%s)", file.name, skipped, fault)
+        _logger.warning("%s: malformed lines skipped: %d (%s)", file.name, skipped, fault)
     return lines, end
 
 
@@ -242,7 +268,7 @@ def _fold(file: BinaryIO, session: Session) -> tuple[int, int]:
 
 @contextmanager
 def _blamed_on(path: Path) -> Iterator[None]:
-    """What the system refuses is a `StoreFailed`."""
+    """Raise an OSError as a `StoreFailed`."""
     try:
         yield
     except OSError as error:
@@ -250,16 +276,16 @@ def _blamed_on(path: Path) -> Iterator[None]:
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)  # conversations are nobody else's business
+    return os.open(path, flags, 0o600)  # only the owner may read conversations
 
 
 def _open(path: Path, mode: str) -> FileIO:
-    """A file without a buffer: one write is one write."""
+    """Open a file without a buffer, so that one write is one system call."""
     return FileIO(path, mode, opener=_private)
 
 
 def _write(file: FileIO, data: bytes) -> None:
-    """Write at the end, all of it or nothing."""
+    """Append all of it, or nothing if that fails."""
     before = file.seek(0, os.SEEK_END)
     rest = memoryview(data)
     try:
@@ -272,7 +298,7 @@ def _write(file: FileIO, data: bytes) -> None:
 
 
 def _write_aside(path: Path, lines: Iterable[bytes], *, durable: bool) -> str:
-    """A new file beside `path`, that the caller puts in its place or removes."""
+    """Write a new file beside `path`; the caller moves it there or removes it."""
     descriptor, aside = tempfile.mkstemp(_TEMPORARY, f"{path.stem}.", path.parent)  # mode 0600
     try:
         with open(descriptor, "wb") as file:
@@ -294,7 +320,7 @@ def _remove(path: str | Path) -> bool:
     return True
 
 
-# One process at a time writes to a directory. Nobody holds the lock for long: not while a log is
+# One process at a time writes to a directory. The lock is never held for long: not while a log is
 # read, nor while its replacement is written.
 if sys.platform == "win32":
     import msvcrt
@@ -309,11 +335,19 @@ else:
 
 
 class DirectoryStore:
-    """Sessions that are there again after a restart; several processes may share a directory.
+    """A `Store` in a directory: its sessions survive a restart. Several processes may share it.
 
-    Per session `<name>.json`, its info, and `<name>.jsonl`, its log: a header, then an update a
-    line. A log of more than `compact_after` lines, and of four times as many as it takes to say
-    the same, is rewritten when it is loaded; lines that are malformed end there.
+    A session has two files: `<name>.json` with its info, and `<name>.jsonl`, a log with a header
+    and one update a line. A log that has more than `compact_after` lines, and four times as many as
+    needed, is rewritten when it is loaded, without its malformed lines.
+
+    Args:
+        path: The directory; it is made if it does not exist.
+        compact_after: How many lines a log may have before it is rewritten.
+
+    Raises:
+        StoreFailed: The directory cannot be made. Every method raises it, too, when it cannot
+            read or write.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, compact_after: int = 1_000) -> None:
@@ -323,20 +357,23 @@ class DirectoryStore:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def list(self) -> SessionInfos:
+        """Return the infos of every session, the last updated first."""
         with _blamed_on(self.path):
             files = [Path(name) for name in os.listdir(self.path)]
         infos = []
         for name in {file.stem for file in files if file.suffix in (_INFO, _LOG)}:
             try:
                 infos.append(self._info(name))
-            except StoreFailed as error:  # the others are as good as ever
-                _logger.warning("A session is left out of the list: %s", error)
+            except StoreFailed as error:  # the others can be listed
+                _logger.warning("A session is missing from the list: %s", error)
         return newest_first(info for info in infos if info is not None)
 
     def info(self, session_id: str) -> v2.SessionInfo | None:
+        """Return the info of a session; None for an unknown id."""
         return self._info(safe_name(session_id))
 
     def create(self, info: v2.SessionInfo) -> None:
+        """Create a session; raises `SessionExists`."""
         log = self._file(info.session_id, _LOG)
         with _blamed_on(log), self._locked():
             if log.with_suffix(_INFO).exists():
@@ -354,6 +391,7 @@ class DirectoryStore:
                 raise
 
     def describe(self, info: v2.SessionInfo) -> None:
+        """Replace the info of a session; raises `UnknownSession`."""
         path = self._file(info.session_id, _INFO)
         with _blamed_on(path), self._locked():
             if not path.exists() and not path.with_suffix(_LOG).exists():
@@ -361,6 +399,7 @@ class DirectoryStore:
             self._write_info(info)
 
     def append(self, session_id: str, updates: Sequence[v2.SessionUpdate]) -> None:
+        """Keep more updates of a session; raises `UnknownSession`."""
         data = b"".join([_line(update) for update in updates])
         log = self._file(session_id, _LOG)
         with _blamed_on(log), self._locked():
@@ -376,6 +415,7 @@ class DirectoryStore:
                 _write(file, data)
 
     def load(self, session_id: str) -> Session | None:
+        """Return a new `Session` with all the updates applied; None for an unknown id."""
         session = Session(session_id, DRAFT)
         log = self._file(session_id, _LOG)
         with _blamed_on(log):
@@ -394,14 +434,16 @@ class DirectoryStore:
         return session
 
     def adopt(self, session: Session) -> bool:
-        return False  # what is only in memory would not survive
+        """Return False: a session that is only in memory would not survive."""
+        return False
 
     def delete(self, session_id: str) -> bool:
+        """Delete a session, and return whether there was one."""
         info = self._file(session_id, _INFO)
         with _blamed_on(info), self._locked():
             for aside in self.path.glob(f"{info.stem}.*{_TEMPORARY}"):  # left by a crash
                 _remove(aside)
-            # the log first: if we go no further, what is left says nothing of the conversation
+            # the log first: if this is interrupted, nothing of the conversation is left
             found = _remove(info.with_suffix(_LOG))
             return _remove(info) or found
 
@@ -410,18 +452,18 @@ class DirectoryStore:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with _open(self.path / ".lock", "ab") as file:  # closing it lets go
+        with _open(self.path / ".lock", "ab") as file:  # closing it releases the lock
             with suppress(OSError):  # some network file systems have no locks: go on without
                 _lock(file)
             yield
 
     def _info(self, name: str) -> v2.SessionInfo | None:
-        """The info in the files of this name, if they are those of the session it speaks of."""
+        """The info in the files of this name, if its session has this name."""
         path = self.path / (name + _INFO)
         with _blamed_on(path):
             info = _read_info(path) or _info_from_log(path.with_suffix(_LOG))
         if info is not None and safe_name(info.session_id) != name:
-            _logger.warning("%s is passed over: it is of session %r", path, info.session_id)
+            _logger.warning("%s is skipped: it belongs to session %r", path, info.session_id)
             return None
         return info
 
@@ -436,24 +478,24 @@ class DirectoryStore:
 
     def _is_of(self, session_id: str, header: Header | None, log: Path) -> bool:
         if header is None:
-            return True  # torn or damaged; the name says whose it is
+            return True  # torn or damaged: the name decides
         if header.version > _VERSION:
             raise StoreFailed(log, f"format {header.version} needs a newer Twofold")
         if header.session_id != session_id:
-            _logger.warning("%s is passed over: it is of session %r", log, header.session_id)
+            _logger.warning("%s is skipped: it belongs to session %r", log, header.session_id)
         return header.session_id == session_id
 
     def _compact(
         self, session_id: str, file: BinaryIO, log: Path, updates: Iterable[v2.SessionUpdate]
     ) -> None:
-        """Put the snapshot in the place of the log; what is in `file` from here on comes after."""
+        """Replace the log by the snapshot, followed by what `file` has from here on."""
         try:
             header = _header_line(session_id, self.info(session_id))
-            # durable: without power a whole conversation would be gone, and not its last words
+            # durable: a loss of power must not take the whole conversation
             aside = _write_aside(log, [header, *map(_line, updates)], durable=True)
             try:
                 with self._locked():
-                    # somebody may have done the same, or deleted the session
+                    # another process may have done the same, or deleted the session
                     if os.path.samestat(os.fstat(file.fileno()), os.stat(log)):
                         with open(aside, "ab") as rest:
                             shutil.copyfileobj(file, rest)
@@ -461,8 +503,8 @@ class DirectoryStore:
                         os.replace(aside, log)
             finally:
                 _remove(aside)
-        except (OSError, StoreFailed) as error:  # the session is loaded all the same
-            _logger.warning("%s stays as long as it is: %s", log, error)
+        except (OSError, StoreFailed) as error:  # the session is loaded anyway
+            _logger.warning("%s is not compacted: %s", log, error)
 
 
 def _read_info(path: Path) -> v2.SessionInfo | None:
@@ -471,14 +513,14 @@ def _read_info(path: Path) -> v2.SessionInfo | None:
     except FileNotFoundError:
         return None
     except Malformed as error:
-        _logger.warning("%s is passed over: %s", path, error)
+        _logger.warning("%s is skipped: %s", path, error)
         return None
     assert isinstance(info, v2.SessionInfo)
     return info
 
 
 def _info_from_log(log: Path) -> v2.SessionInfo | None:
-    """What the header knows of a session whose info is lost."""
+    """The info in the header of a log, for a session whose info file is lost."""
     try:
         with open(log, "rb") as file:
             header = _read_header(file)
