@@ -47,6 +47,11 @@ PromptContent: TypeAlias = Literal["image", "audio", "embedded_context"]
 McpTransport: TypeAlias = Literal["stdio", "http"]
 ProtocolVersion: TypeAlias = Literal[1, 2]
 
+# type checkers read `(1,)` as a tuple of literals only where a tuple is named
+PromptContents: TypeAlias = Collection[PromptContent] | tuple[PromptContent, ...]
+McpTransports: TypeAlias = Collection[McpTransport] | tuple[McpTransport, ...]
+ProtocolVersions: TypeAlias = Collection[ProtocolVersion] | tuple[ProtocolVersion, ...]
+
 PromptT = TypeVar("PromptT", bound=PromptHandler)
 SessionT = TypeVar("SessionT", bound=SessionHandler)
 OptionT = TypeVar("OptionT", bound=OptionHandler)
@@ -90,11 +95,11 @@ class Agent:
         version: str = "0",
         *,
         title: str | None = None,
-        prompts: Collection[PromptContent] = ("image", "audio", "embedded_context"),
-        mcp: Collection[McpTransport] = (),
+        prompts: PromptContents = ("image", "audio", "embedded_context"),
+        mcp: McpTransports = (),
         auth_methods: Sequence[v2.AuthMethod] = (),
         keep: str | PathLike[str] | Store | None = None,
-        protocol_versions: Collection[ProtocolVersion] = (1, 2),
+        protocol_versions: ProtocolVersions = (1, 2),
         new_session_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         cancel_timeout: float = CANCEL,
         line_limit: int = LIMIT,

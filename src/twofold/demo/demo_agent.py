@@ -7,10 +7,10 @@ model, and gives the same answers to the same prompts.
 
 import asyncio
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from os import PathLike
 
-from twofold.agent.agent import Agent, ProtocolVersion
+from twofold.agent.agent import Agent, ProtocolVersions
 from twofold.agent.session import AgentSession
 from twofold.agent.turn import Turn
 from twofold.demo.faults import send_early
@@ -44,7 +44,7 @@ class UnknownScenario(LocalError):
 def demo_agent(
     scenario: str | None = None,
     speed: float = 1.0,
-    protocol_versions: Collection[ProtocolVersion] = (1, 2),
+    protocol_versions: ProtocolVersions = (1, 2),
     keep: str | PathLike[str] | None = None,
     *,
     line_limit: int = LIMIT,
@@ -76,7 +76,7 @@ class _DemoAgent(Agent):
     def __init__(
         self,
         demo: Demo,
-        protocol_versions: Collection[ProtocolVersion],
+        protocol_versions: ProtocolVersions,
         keep: str | PathLike[str] | None,
         line_limit: int,
         on_problem: Report,
