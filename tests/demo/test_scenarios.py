@@ -404,4 +404,4 @@ def test_a_directory_that_cannot_keep_sessions_is_refused_without_a_traceback(
     (tmp_path / "file").write_text("")
     refused = CliRunner().invoke(commands, ["agent", "--keep", str(tmp_path / "file" / "x")])
     assert refused.exit_code == 1
-    assert refused.output.startswith("Error: No session can be kept")
+    assert refused.output.startswith("Error: Cannot read or write sessions at")

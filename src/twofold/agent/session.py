@@ -75,7 +75,7 @@ class OpenSession:
         store: Where the updates are kept.
         info: The session's id and directories.
         state: What the session adds up to so far; a new session starts empty.
-        end: Ends the session for its client; whoever takes the session over calls it.
+        end: Ends the session for this client, for example because another one takes it over.
     """
 
     def __init__(

@@ -152,9 +152,9 @@ async def whole_copy(scene: Scene) -> None:
 
 async def user_echo(scene: Scene) -> None:
     if scene.protocol_version == 2:
-        said = [codec.to_json(block) for block in scene.turn.blocks]
+        content = [codec.to_json(block) for block in scene.turn.blocks]
         for _ in range(2):
-            await scene.update("user_message", messageId=scene.turn.message_id, content=said)
+            await scene.update("user_message", messageId=scene.turn.message_id, content=content)
     else:
         for block in scene.turn.blocks:
             await scene.update("user_message_chunk", content=codec.to_json(block))
@@ -248,20 +248,20 @@ async def flood(scene: Scene) -> None:
 
 
 async def noise(scene: Scene) -> None:
-    def said(text: str) -> bytes:
+    def chunk(text: str) -> bytes:
         message = {"messageId": f"noise-{scene.number}", "content": text_content(text)}
         return scene.update_line("agent_message_chunk", **message)
 
     for line in (
-        b"\x1b]0;demo agent\x07" + said("After a title, "),
+        b"\x1b]0;demo agent\x07" + chunk("After a title, "),
         b'{"level":"info","message":"still here"}\n',
         b'{"id":"log-1","method":"log","params":{"level":"debug"}}\n',
         b"\n\r\n   \n",
         b"[info] a log line, with {braces} and [brackets]\n",
         b'null\n42\n"a string"\n[]\n',
         b"\xff\xfe no text at all \x00\n",
-        said("between log lines, "),
-        b"[" + said("in a batch ").strip() + b"," + said("of two.").strip() + b"]\n",
+        chunk("between log lines, "),
+        b"[" + chunk("in a batch ").strip() + b"," + chunk("of two.").strip() + b"]\n",
     ):
         await scene.line(line)
         await scene.pause()
@@ -309,8 +309,8 @@ SCENARIOS = (
         "permission-first", "Permission for a tool call that was never announced", permission_first
     ),
     Scenario("string-output", "A tool call whose raw input and output are strings", string_output),
-    Scenario("unknown", "An update, a content, a tool kind and a status nobody knows", unknown),
-    Scenario("no-ids", "Messages without ids; version 2 requires them, and gets them", no_ids),
+    Scenario("unknown", "An update, content, a tool kind and a status that are unknown", unknown),
+    Scenario("no-ids", "Messages without ids; with ids in version 2, which requires them", no_ids),
     Scenario(
         "whole-copy", "A message in pieces without an id, then all of it with one", whole_copy
     ),
@@ -319,10 +319,10 @@ SCENARIOS = (
     Scenario("early-update", "An update of a session before session/new is answered", early_update),
     Scenario("late-updates", "Updates after the end of the turn", late_updates),
     Scenario(
-        "after-cancel", "Updates after the cancel; wait for the words to cancel", after_cancel
+        "after-cancel", "Updates after the cancel; cancel when its text appears", after_cancel
     ),
     Scenario("ignore-cancel", "A turn that does not end when it is cancelled", ignore_cancel),
-    Scenario("silent", "No answer; if started with it, to nothing at all", silent),
+    Scenario("silent", "No answer to a prompt; if started with it, to any request", silent),
     Scenario("big-line", "A message in one line of 10 MB", big_line, hint="how many MB"),
     Scenario("flood", "A message in 50,000 pieces, without a pause", flood, hint="how many"),
     Scenario("noise", "Titles, logs, blanks and a batch on standard output", noise),

@@ -29,7 +29,7 @@ OPTIONS = (
 ALLOWING = ("a1", "a2")
 
 
-async def _say(scene: Scene, *pieces: str) -> None:
+async def _send(scene: Scene, *pieces: str) -> None:
     message = scene.turn.message(f"m{scene.number}")
     for piece in pieces:
         await message.append(piece)
@@ -39,7 +39,7 @@ async def stream(scene: Scene) -> None:
     thought = scene.turn.thought(f"h{scene.number}")
     for piece in ("let me ", "think"):
         await thought.append(piece)
-    await _say(scene, "one ", "two ", "three ", "four ", "five")
+    await _send(scene, "one ", "two ", "three ", "four ", "five")
 
 
 # ---- tools -----------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ async def tools(scene: Scene) -> None:
         await scene.turn.send(v2.TerminalUpdate(terminal, exit_status=exited))
         await hello.complete()
     await _plan(scene, "completed", "completed")
-    await _say(scene, "done")
+    await _send(scene, "done")
 
 
 async def _plan(scene: Scene, edit: str, hello: str) -> None:
@@ -111,7 +111,7 @@ async def permission(scene: Scene) -> None:
     outcome = response.outcome
     chosen = outcome.option_id if isinstance(outcome, SelectedPermissionOutcome) else "cancelled"
     await call.update(status="completed" if chosen in ALLOWING else "failed")
-    await _say(scene, f"outcome: {chosen}")
+    await _send(scene, f"outcome: {chosen}")
 
 
 # ---- the rest --------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ async def permission(scene: Scene) -> None:
 
 async def slow(scene: Scene) -> None:
     for _ in range(round(LONG / TICK)):
-        await _say(scene, "tick ")
+        await _send(scene, "tick ")
         await asyncio.sleep(TICK)
 
 
@@ -128,17 +128,17 @@ async def error(scene: Scene) -> None:
 
 
 async def echo(scene: Scene) -> None:
-    await _say(scene, f"echo: {scene.argument}")
+    await _send(scene, f"echo: {scene.argument}")
 
 
 _BY_WORD = (
     Scenario("stream", "Two thoughts and a message in five pieces", stream),
     Scenario("tools", "A plan and two tool calls at once, with a diff and a terminal", tools),
     Scenario("permission", "A tool call that asks first", permission),
-    Scenario("slow", "A word every 20 ms for a minute: something to cancel", slow),
+    Scenario("slow", "A word every 20 ms for a minute, to be cancelled", slow),
     Scenario("slow-permission", "The same as permission, to be cancelled", permission),
     Scenario("error", "The turn fails with an error", error),
-    Scenario("echo", "Says what you say", echo, hint="what to say"),
+    Scenario("echo", "Repeats what you write", echo, hint="what to repeat"),
 )
 
 

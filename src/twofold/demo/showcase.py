@@ -1,8 +1,8 @@
 """The showcase: one turn with everything that a client can show.
 
 An agent takes the sign off a negative zero in a weather report, writes a test for it, asks before
-it runs a command and shows what came of it. Only told: no file is touched and nothing is run.
-What the user answers, and the two options of the session, change the story.
+it runs a command and shows its output. All of it is made up: no file is touched and nothing is run.
+The user's answer, and the two options of the session, change what follows.
 """
 
 from urllib.parse import quote
@@ -44,7 +44,7 @@ THOUGHTS = v2.SessionConfigSelect(
 OPTIONS: list[v2.SessionConfigOption] = [MODE, THOUGHTS]
 
 
-# ---- what the files say ----------------------------------------------------------------------
+# ---- the files -------------------------------------------------------------------------------
 
 BEFORE = '''"""The weather in words."""
 
@@ -157,13 +157,13 @@ async def _think(scene: Scene) -> None:
 
 
 async def _usage(scene: Scene, used: int, cost: float) -> None:
-    """What is used; the cost is that of the session, so it adds up over its turns."""
+    """Send the usage; the cost is that of the whole session, so it adds up over its turns."""
     total = COST * (scene.number - 1) + cost
     await scene.turn.usage(used, CONTEXT, Cost(round(total, 4), "USD"))
 
 
 async def _look(scene: Scene) -> None:
-    """Two tool calls at once, and each tells while the other goes on."""
+    """Two tool calls at once: each sends output while the other is running."""
     path = report(scene)
     read = scene.turn.tool_call(
         "Read report.py",
@@ -220,7 +220,7 @@ NO = PermissionOption("no", "Do not run it", "reject_once")
 
 
 async def _run(scene: Scene) -> bool:
-    """Ask, and run the command if that is allowed; tells whether it was."""
+    """Ask, and run the command if the user allows it; returns whether it ran."""
     title = "Run the tests and look at Oslo"
     call = scene.turn.tool_call(title)
     # pending until it was allowed: so it is not a block, which would start it
