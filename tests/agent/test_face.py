@@ -119,3 +119,12 @@ def test_mypy_accepts_right_handlers_and_refuses_wrong_ones(tmp_path: Path) -> N
     complaints = [line for line in done.stdout.splitlines() if ": error:" in line]
     files = {Path(line.split(":")[0]).name for line in complaints}
     assert files == {f"bad_{index}.py" for index in range(len(BAD))}, done.stdout + done.stderr
+
+
+def test_an_agent_keeps_its_sessions_in_the_store_it_is_given(tmp_path: Path) -> None:
+    own = twofold.MemoryStore(limit=1)
+    assert twofold.Agent("x", keep=own).store is own
+    assert isinstance(twofold.Agent("x").store, twofold.MemoryStore)
+    kept = twofold.Agent("x", keep=tmp_path / "sessions").store
+    assert isinstance(kept, twofold.DirectoryStore)
+    assert kept.path == tmp_path / "sessions"

@@ -912,6 +912,24 @@ def test_version_2_requires_action_around_a_permission() -> None:
     run(main())
 
 
+@pytest.mark.parametrize(("given", "sent"), [(None, "/work"), ("src", "/work/src"), ("/a", "/a")])
+def test_the_directory_of_a_command_is_absolute(given: str | None, sent: str) -> None:
+    async def main() -> None:
+        async def answer(turn: twofold.Turn) -> None:
+            assert not await turn.ask("Run it?", command="make", cwd=given)
+
+        agent, _ = agent_with(answer)
+        async with talking(agent, 2) as client:
+            await client.new_session("/work")
+            prompt = client.prompt()
+            request = await client.request()
+            assert request["params"]["subject"]["cwd"] == sent
+            client.answer(request, {"outcome": {"outcome": "cancelled"}})
+            await client.heard(client.end_of(prompt))
+
+    run(main())
+
+
 @BOTH
 def test_whoever_decides_sees_all_of_the_call(version: Version) -> None:
     async def main() -> None:

@@ -331,12 +331,12 @@ class Turn:
         arguments.text("description", description)
         choices = _permission_options(options)
         arguments.text_or_none("command", command)
-        where = arguments.path("cwd", "" if cwd is None else cwd)
+        where = self._scope.absolute("cwd", "" if cwd is None else cwd)
         session = self._open_session()
         subject: Any = UNSET
         if command is not None:
             identity = call.tool_call_id if call is not None else UNSET
-            subject = v2.CommandPermissionSubject(command, where or session.cwd, identity)
+            subject = v2.CommandPermissionSubject(command, where, identity)
         elif call is not None:
             subject = v2.ToolCallPermissionSubject(as_patch(call))
         request = v2.RequestPermissionRequest(
