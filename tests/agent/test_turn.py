@@ -11,10 +11,8 @@ import pytest
 import twofold
 from tests.peers.validators import Schemas, SchemaValidator
 from tests.support.raw_client import RawClient, Version, an_agent, run, settled, talking
-from twofold import UNSET, Session, v2
+from twofold import UNSET, InvalidArgument, Session, v2
 from twofold.agent.session import open_session
-from twofold.convert.patches import BadPatch
-from twofold.errors import LocalError
 from twofold.wire.content import ImageContent, ResourceLink, TextContent
 from twofold.wire.shared import Content
 
@@ -372,13 +370,13 @@ def test_version_1_gets_the_changed_lines() -> None:
 def test_a_diff_of_nothing_and_a_patch_that_is_none_are_refused(version: Version) -> None:
     async def answer(turn: twofold.Turn) -> None:
         async with turn.tool_call("Edit") as call:
-            with pytest.raises(LocalError, match="needs a text"):
+            with pytest.raises(InvalidArgument, match="needs a text"):
                 await call.diff("/a", None, None)
-            with pytest.raises(LocalError, match="any file"):
+            with pytest.raises(InvalidArgument, match="changes a file"):
                 await call.patch("")
-            with pytest.raises(BadPatch):
+            with pytest.raises(InvalidArgument, match="must be a Git patch"):
                 await call.patch("I changed nothing.")
-            with pytest.raises(BadPatch):
+            with pytest.raises(InvalidArgument, match="must be a Git patch"):
                 await call.patch("--- a/x\n+++ b/x\n@@ -1,2 +1 @@\n-a\n")
 
     assert the_call(told_by(version, answer)).content == []

@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 
 from twofold.agent import arguments
 from twofold.agent.session import OpenSession, TurnState
-from twofold.convert.patches import git_patch, parse_patch
+from twofold.convert.patches import BadPatch, git_patch, parse_patch
 from twofold.errors import LocalError
 from twofold.wire import v2
 from twofold.wire.base import UNSET, Maybe
@@ -290,8 +290,7 @@ class ToolCallHandle:
             text: The patch, with paths relative to the session's directory.
 
         Raises:
-            BadPatch: The patch is malformed.
-            InvalidArgument: The patch changes no file.
+            InvalidArgument: The patch is malformed, or changes no file.
         """
         await self.append(_diff_of_patch(arguments.text("text", text), self._scope.session.cwd))
 
@@ -507,7 +506,7 @@ def _contents(name: str, values: object) -> list[v2.ToolCallContent]:
 
 def _diff(path: str, old: str | None, new: str | None) -> v2.Diff:
     if old is None and new is None:
-        raise arguments.InvalidArgument(f"A diff of {path} needs a text: old, new or both.")
+        raise arguments.InvalidArgument(f"old or new must be a str: a diff of {path} needs a text")
     change: v2.DiffChange = v2.DiffModify(path)
     if old is None:
         change = v2.DiffAdd(path)
@@ -527,10 +526,14 @@ _CHANGES: dict[str, Callable[[str, str], v2.DiffChange]] = {
 
 
 def _diff_of_patch(text: str, cwd: str) -> v2.Diff:
+    try:
+        files = parse_patch(text)
+    except BadPatch as error:
+        raise arguments.InvalidArgument(f"text must be a Git patch: {error}") from None
     changes = [
         _CHANGES[file.operation](join(cwd, file.path), join(cwd, file.old_path or file.path))
-        for file in parse_patch(text)
+        for file in files
     ]
     if not changes:
-        raise arguments.InvalidArgument("The patch does not change any file.")
+        raise arguments.InvalidArgument("text must be a Git patch that changes a file")
     return v2.Diff(changes, v2.DiffPatch("git_patch", text))
