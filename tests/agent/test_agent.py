@@ -1,4 +1,4 @@
-"""What an agent answers: who it is, what it refuses, what can be set, who may use it."""
+"""The requests that an agent answers: initialize, logins, extensions, new sessions, options."""
 
 import asyncio
 from typing import Any
@@ -346,7 +346,7 @@ def test_what_cannot_be_answered_is_refused_and_the_conversation_goes_on(
     ],
 )
 @BOTH
-def test_a_prompt_holds_what_the_agent_said_it_takes(
+def test_a_prompt_holds_only_content_that_the_agent_declared(
     version: Version, block: Json, taken: bool
 ) -> None:
     async def main() -> None:
@@ -552,7 +552,7 @@ def a_prepared_agent() -> twofold.Agent:
     return agent
 
 
-def test_a_new_session_of_version_2_is_told_of_before_anything_in_it() -> None:
+def test_a_new_session_of_version_2_is_answered_before_its_updates() -> None:
     async def main() -> None:
         async with talking(a_prepared_agent(), 2) as client:
             client.mark()
@@ -581,7 +581,7 @@ BOOLEANS = {
 @pytest.mark.parametrize(
     ("hello", "shown"), [(INITIALIZE[1], ["how", "model"]), (BOOLEANS, ["how", "model", "loud"])]
 )
-def test_a_new_session_of_version_1_has_modes_and_hears_of_commands_afterwards(
+def test_a_new_session_of_version_1_has_modes_and_gets_commands_afterwards(
     hello: Json, shown: list[str]
 ) -> None:
     async def main() -> None:
@@ -698,7 +698,7 @@ def test_the_handler_of_an_option_has_the_last_word(version: Version) -> None:
     run(main())
 
 
-def test_an_agent_that_sets_what_there_is_not_is_told_so() -> None:
+def test_setting_an_option_that_there_is_not_raises() -> None:
     async def main() -> None:
         agent = a_prepared_agent()
 
@@ -758,7 +758,7 @@ def test_a_handler_that_fails_leaves_no_session_behind() -> None:
     run(main())
 
 
-def test_nobody_can_be_asked_before_the_client_knows_of_the_session() -> None:
+def test_permission_cannot_be_requested_before_the_client_has_the_session() -> None:
     async def main() -> None:
         agent, _ = an_agent()
 

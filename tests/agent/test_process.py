@@ -177,7 +177,7 @@ def test_the_end_of_standard_input_is_the_end_of_the_process(
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("text", ["hello", "work"])
-def test_a_signal_ends_it_cleanly_and_the_client_hears_of_it(
+def test_a_signal_ends_it_cleanly_and_its_turns_are_answered(
     started: Start, how: signal.Signals, text: str
 ) -> None:
     program = started()
@@ -251,7 +251,7 @@ def test_a_session_of_a_process_that_was_killed_can_be_loaded(
 
 
 @pytest.mark.parametrize("on_terminal", [True, False])
-def test_whoever_starts_it_on_a_terminal_gets_a_hint(started: Start, on_terminal: bool) -> None:
+def test_starting_it_on_a_terminal_prints_a_hint(started: Start, on_terminal: bool) -> None:
     master, slave = pty.openpty() if on_terminal else (-1, subprocess.PIPE)
     try:
         program = started(stdin=slave)

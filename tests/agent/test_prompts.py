@@ -1,4 +1,4 @@
-"""Turns as a client sees them: what comes in which order, and that every one has one end."""
+"""Turns as a client sees them: the order of their updates, and their one end."""
 
 import asyncio
 import json
@@ -66,7 +66,7 @@ async def a_rich_answer(turn: twofold.Turn) -> None:
     await turn.say(".")
 
 
-def test_version_2_hears_result_message_running_answer_idle() -> None:
+def test_version_2_gets_result_message_running_answer_idle() -> None:
     async def main() -> None:
         agent, problems = agent_with(a_rich_answer)
         async with talking(agent, 2) as client:
@@ -94,7 +94,7 @@ def test_version_2_hears_result_message_running_answer_idle() -> None:
     run(main())
 
 
-def test_version_1_hears_every_update_before_the_result() -> None:
+def test_version_1_gets_every_update_before_the_result() -> None:
     async def main() -> None:
         agent, problems = agent_with(a_rich_answer)
         async with talking(agent, 1) as client:
@@ -186,7 +186,7 @@ def test_what_the_handler_returns_is_the_stop_reason(
 
 
 @BOTH
-def test_an_exception_reaches_the_client_as_an_error_that_tells_nothing(version: Version) -> None:
+def test_an_exception_reaches_the_client_as_an_error_without_its_text(version: Version) -> None:
     async def main() -> None:
         async def answer(turn: twofold.Turn) -> None:
             async with turn.tool_call("Open the vault", tool_call_id="c"):
@@ -244,7 +244,7 @@ class Unspeakable(Exception):
 
 @pytest.mark.parametrize("error", [Unspeakable(), RequestError(-1, "x", object())])
 @BOTH
-def test_whatever_a_handler_raises_and_whoever_is_told_fails_the_turn_ends(
+def test_the_turn_ends_whatever_its_handler_and_on_problem_raise(
     version: Version, error: Exception
 ) -> None:
     async def main() -> None:
@@ -318,7 +318,7 @@ def test_what_the_handler_left_open_ends_as_the_turn_does(
 
 
 @BOTH
-def test_nothing_can_be_said_in_a_turn_that_is_over(version: Version) -> None:
+def test_nothing_can_be_sent_in_a_turn_that_is_over(version: Version) -> None:
     async def main() -> None:
         kept: list[Any] = []
 
@@ -452,7 +452,7 @@ def test_too_many_waiting_prompts_are_refused(version: Version) -> None:
 
 
 @BOTH
-def test_a_cancel_stops_the_handler_and_what_it_says_last_is_heard(version: Version) -> None:
+def test_a_cancel_stops_the_handler_and_its_last_updates_are_sent(version: Version) -> None:
     async def main() -> None:
         waiting = asyncio.Event()
         seen: list[bool] = []
@@ -612,7 +612,7 @@ def test_a_cancel_at_any_moment_ends_the_turn_once(version: Version) -> None:
 
 
 @BOTH
-def test_a_handler_that_ignores_a_cancel_is_given_up_and_heard_no_more(version: Version) -> None:
+def test_a_handler_that_ignores_a_cancel_is_abandoned_and_sends_no_more(version: Version) -> None:
     async def main() -> None:
         stage = Stage(stubborn=True)
         agent, problems = agent_with(stage, cancel_timeout=0.05)
@@ -931,7 +931,7 @@ def test_the_directory_of_a_command_is_absolute(given: str | None, sent: str) ->
 
 
 @BOTH
-def test_whoever_decides_sees_all_of_the_call(version: Version) -> None:
+def test_a_permission_request_shows_all_of_the_call(version: Version) -> None:
     async def main() -> None:
         async def answer(turn: twofold.Turn) -> None:
             call = turn.tool_call(
@@ -1056,7 +1056,7 @@ def test_options_that_version_1_does_not_know_are_not_offered() -> None:
 
 
 @BOTH
-def test_what_cannot_be_written_was_not_said(version: Version) -> None:
+def test_an_update_that_cannot_be_encoded_does_not_change_the_state(version: Version) -> None:
     async def main() -> None:
         async def answer(turn: twofold.Turn) -> None:
             async with turn.tool_call("Work", tool_call_id="c") as call:

@@ -1,4 +1,4 @@
-"""The sessions of an agent: told again, listed, closed, deleted, kept, and shared by clients."""
+"""The sessions of an agent: replayed, listed, closed, deleted, kept, and shared by clients."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -178,7 +178,7 @@ def test_a_replay_of_version_1_is_updates_and_result() -> None:
         (2, ["idle end_turn", "result", "available_commands_update"]),
     ],
 )
-def test_a_session_that_is_resumed_is_not_told_again(version: Version, story: list[str]) -> None:
+def test_a_session_that_is_resumed_is_not_replayed(version: Version, story: list[str]) -> None:
     async def main() -> None:
         agent, _ = talkative()
         async with talking(agent, version) as client:
@@ -311,7 +311,7 @@ def test_a_question_in_the_middle_of_a_replay_waits_for_its_end() -> None:
 
 
 @BOTH
-def test_what_is_prepared_for_a_resumed_session_is_told_once(version: Version) -> None:
+def test_what_is_prepared_for_a_resumed_session_is_sent_once(version: Version) -> None:
     async def main() -> None:
         agent, _ = talkative()
         seen: list[tuple[str, list[str], int, int]] = []
@@ -627,7 +627,7 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(
     run(main())
 
 
-def test_a_session_that_somebody_deleted_meanwhile_is_no_problem(tmp_path: Path) -> None:
+def test_a_session_that_was_deleted_meanwhile_is_no_problem(tmp_path: Path) -> None:
     async def main() -> None:
         agent, problems = talkative(keep=tmp_path)
         async with talking(agent, 2) as client:
@@ -666,7 +666,7 @@ def test_a_session_in_memory_is_folded_once(monkeypatch: pytest.MonkeyPatch) -> 
 # ---- two clients -----------------------------------------------------------------------------
 
 
-def test_two_clients_of_either_version_do_not_hear_each_other() -> None:
+def test_two_clients_do_not_get_each_others_updates() -> None:
     async def main() -> None:
         agent, _ = talkative()
         async with talking(agent, 1) as one, talking(agent, 2) as two:
@@ -686,7 +686,7 @@ def test_two_clients_of_either_version_do_not_hear_each_other() -> None:
 
 
 @BOTH
-def test_whoever_resumes_a_session_takes_it_over(version: Version) -> None:
+def test_a_client_that_resumes_a_session_takes_it_over(version: Version) -> None:
     async def main() -> None:
         agent, _ = an_agent()
         agent.on_prompt(wait_for_ever)

@@ -1,4 +1,4 @@
-"""What a store was given it gives back, whoever asks, whatever happened to the files."""
+"""A store returns the updates that it was given, whatever happened to its files."""
 
 import json
 import logging
@@ -268,7 +268,7 @@ def test_a_loaded_session_is_the_callers_own(store: Store) -> None:
     assert store.load("s") == fold([chunk("hello")])
 
 
-def test_a_memory_store_keeps_a_session_that_somebody_else_goes_on_changing() -> None:
+def test_a_memory_store_keeps_a_session_that_the_agent_goes_on_changing() -> None:
     store, live = MemoryStore(), fold([chunk("hello")])
     store.create(about())
     assert store.adopt(live)

@@ -1,4 +1,4 @@
-"""Everything an agent can say, as clients of either version see it and as the schemas want it."""
+"""Everything an agent can send, as clients of either version get it and as the schemas want it."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ Handler = Callable[[twofold.Turn], Awaitable[Any]]
 PICTURE = ImageContent("eA==", "image/png")
 
 
-def told_by(
+def state_after(
     version: Version,
     handler: Handler,
     problems: list[twofold.Problem] | None = None,
@@ -84,13 +84,13 @@ def test_text_goes_on_until_something_else_comes_between(version: Version) -> No
         await turn.think("More.")
         await turn.say("Third.")
 
-    state = told_by(version, answer)
+    state = state_after(version, answer)
     assert texts(state) == ["One message.", "Another.", "Third."]
     assert texts(state, "thought") == ["I think.", "More."]
 
 
 @BOTH
-def test_what_the_user_said_is_there_as_text_and_as_blocks(version: Version) -> None:
+def test_the_prompt_is_there_as_text_and_as_blocks(version: Version) -> None:
     async def main() -> None:
         seen: list[twofold.Turn] = []
         agent, _ = an_agent()
@@ -116,13 +116,13 @@ def test_what_the_user_said_is_there_as_text_and_as_blocks(version: Version) -> 
 
 
 @BOTH
-def test_content_of_any_kind_can_be_said(version: Version) -> None:
+def test_content_of_any_kind_can_be_sent(version: Version) -> None:
     async def answer(turn: twofold.Turn) -> None:
         await turn.say("See: ")
         await turn.say(PICTURE)
         await turn.think(ResourceLink("a", "file:///a"))
 
-    state = told_by(version, answer)
+    state = state_after(version, answer)
     (message,) = state.messages["agent"].values()
     assert message.content == [TextContent("See: "), PICTURE]
     (thought,) = state.messages["thought"].values()
@@ -137,7 +137,7 @@ def test_messages_interleave(version: Version) -> None:
             await each.append(f"{each.message_id} ")
         await turn.message("my-own-id").append("another kind, another message")
 
-    state = told_by(version, answer)
+    state = state_after(version, answer)
     one, two, mine = texts(state)
     assert one.split()[0] == one.split()[1] != two.split()[0] == two.split()[1]
     assert state.messages["thought"]["my-own-id"].text == "my-own-id "
@@ -154,7 +154,7 @@ def test_a_message_can_be_replaced_and_taken_back() -> None:
         await gone.append("Not for you.")
         await gone.clear()
 
-    state = told_by(2, answer)
+    state = state_after(2, answer)
     fixed = [TextContent("Fixed the typo."), PICTURE, TextContent(" Really.")]
     assert state.messages["agent"]["m"].content == fixed
     assert state.messages["thought"]["t"].content == []
@@ -169,7 +169,7 @@ def test_version_1_gets_a_correction_and_the_loss_is_reported() -> None:
         await message.clear()
 
     problems: list[twofold.Problem] = []
-    state = told_by(1, answer, problems)
+    state = state_after(1, answer, problems)
     assert texts(state) == ["Fixed teh typo.", "[correction]\nFixed the typo. Really."]
     reasons = " ".join(problem.text for problem in problems)
     assert "cannot replace what was sent" in reasons
@@ -187,7 +187,7 @@ def test_a_replacement_that_extends_what_version_1_has_is_no_correction(pieces: 
         await message.replace(*said, "the end")
         await message.append(".")
 
-    state = told_by(1, answer)
+    state = state_after(1, answer)
     whole = "".join(f"ü{number} " for number in range(pieces)) + "the end."
     assert [state.messages["agent"]["m"].text, *texts(state)[1:]] == [whole, "meanwhile"]
 
@@ -211,7 +211,7 @@ def test_a_tool_call_says_what_it_is(version: Version) -> None:
             await call.complete({"n": 1})
             assert (call.status, call.ended) == ("completed", True)
 
-    call = the_call(told_by(version, answer))
+    call = the_call(state_after(version, answer))
     assert (call.tool_call_id, call.title, call.kind, call.status) == (
         *("mine", "Read a", "read", "completed"),
     )
@@ -238,7 +238,7 @@ def test_a_tool_call_shows_items_that_are_appended_and_replaced(version: Version
             await call.locate("/a")
             await call.locate(("/b", 2))
 
-    calls = told_by(version, answer).tool_calls
+    calls = state_after(version, answer).tool_calls
     picture = Content(PICTURE)
     assert calls["one"].content == [
         *(Content(TextContent("first")), picture, Content(TextContent("whole")))
@@ -255,7 +255,7 @@ def test_a_field_can_be_cleared_in_version_2() -> None:
         async with turn.tool_call("Read", kind="read", raw_input=1, name="n") as call:
             await call.update(kind=None, raw_input=None, name=None)
 
-    call = the_call(told_by(2, answer))
+    call = the_call(state_after(2, answer))
     assert (call.kind, call.raw_input, call.name) == ("other", None, None)
 
 
@@ -280,9 +280,9 @@ def test_leaving_the_block_ends_a_tool_call(error: BaseException | None, status:
         except (Stop, asyncio.CancelledError):
             pass
 
-    assert the_call(told_by(2, answer)).status == status
+    assert the_call(state_after(2, answer)).status == status
     lowered = "failed" if status == "cancelled" else status  # it has no word for it
-    assert the_call(told_by(1, answer)).status == lowered
+    assert the_call(state_after(1, answer)).status == lowered
 
 
 @BOTH
@@ -294,7 +294,7 @@ def test_a_call_that_was_ended_before_is_left_as_it_is(version: Version, status:
         async with turn.tool_call("Fail") as call:
             await call.fail("No such file", {"errno": 2})
 
-    first, second = told_by(version, answer).tool_calls.values()
+    first, second = state_after(version, answer).tool_calls.values()
     assert first.status == ("failed" if (version, status) == (1, "cancelled") else status)
     assert (second.status, shown(second), second.raw_output) == (
         *("failed", ["No such file"], {"errno": 2}),
@@ -309,7 +309,7 @@ def test_a_call_without_a_block_is_started_by_hand(version: Version) -> None:
         await call.start()
         await call.complete()
 
-    assert the_call(told_by(version, answer)).status == "completed"
+    assert the_call(state_after(version, answer)).status == "completed"
 
 
 # ---- diffs -----------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def diffs_of(version: Version) -> list[Any]:
             await call.diff("/same.txt", "same\n", "same\n")
             await call.patch(PATCH)
 
-    return list(the_call(told_by(version, answer)).content)
+    return list(the_call(state_after(version, answer)).content)
 
 
 def test_diffs_are_made_of_two_texts_or_of_a_patch() -> None:
@@ -379,7 +379,7 @@ def test_a_diff_of_nothing_and_a_patch_that_is_none_are_refused(version: Version
             with pytest.raises(InvalidArgument, match="must be a Git patch"):
                 await call.patch("--- a/x\n+++ b/x\n@@ -1,2 +1 @@\n-a\n")
 
-    assert the_call(told_by(version, answer)).content == []
+    assert the_call(state_after(version, answer)).content == []
 
 
 # ---- terminals -------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ async def print_by_bytes(turn: twofold.Turn) -> None:
 
 
 def test_a_terminal_keeps_bytes_that_are_split_inside_characters() -> None:
-    state = told_by(2, print_by_bytes)
+    state = state_after(2, print_by_bytes)
     (terminal,) = state.terminals.values()
     assert bytes(terminal.output) == PRINTED + b"done\n"
     assert (terminal.command, terminal.cwd) == ("make all", "/src")
@@ -408,7 +408,9 @@ def test_a_terminal_keeps_bytes_that_are_split_inside_characters() -> None:
 
 
 def test_version_1_gets_the_text_of_a_terminal() -> None:
-    assert shown(the_call(told_by(1, print_by_bytes))) == ["$ make all\ngrün ✓ 🙂\ndone\n[exit 2]"]
+    assert shown(the_call(state_after(1, print_by_bytes))) == [
+        "$ make all\ngrün ✓ 🙂\ndone\n[exit 2]"
+    ]
 
 
 @BOTH
@@ -421,7 +423,7 @@ def test_a_terminal_can_be_shown_by_a_later_call(version: Version) -> None:
             await call.append("and text")
         await terminal.exit(signal="SIGTERM")
 
-    state = told_by(version, answer)
+    state = state_after(version, answer)
     if version == 2:
         (terminal,) = state.terminals.values()
         assert terminal.exit_status == v2.TerminalExitStatus(signal="SIGTERM")
@@ -442,7 +444,7 @@ def test_what_a_terminal_printed_is_not_lost_with_what_version_1_cannot_say() ->
             await terminal.exit(0)
             await turn.message("m").clear()
 
-    assert shown(the_call(told_by(1, answer))) == ["$ make\nprinted\n[exit 0]"]
+    assert shown(the_call(state_after(1, answer))) == ["$ make\nprinted\n[exit 0]"]
 
 
 def test_a_flood_of_terminal_output_is_gathered_for_version_1() -> None:
@@ -505,7 +507,7 @@ def test_a_flood_of_content_is_gathered_for_version_1() -> None:
 
 
 @BOTH
-def test_a_plan_is_told_whole_and_can_be_taken_away(version: Version) -> None:
+def test_a_plan_is_sent_whole_and_can_be_removed(version: Version) -> None:
     async def answer(turn: twofold.Turn) -> None:
         whole = v2.PlanEntry("check", "high", "completed")
         await turn.plan(["look", ("fix", "in_progress"), whole])
@@ -515,14 +517,14 @@ def test_a_plan_is_told_whole_and_can_be_taken_away(version: Version) -> None:
         await answer(turn)
         await turn.plan([])
 
-    (plan,) = told_by(version, answer).plans.values()
+    (plan,) = state_after(version, answer).plans.values()
     assert isinstance(plan.plan, v2.PlanItems)
     assert plan.plan.entries == [
         v2.PlanEntry("look", "medium", "pending"),
         v2.PlanEntry("fix", "medium", "in_progress"),
         v2.PlanEntry("check", "high", "completed"),
     ]
-    (plan,) = told_by(version, nothing_left).plans.values()
+    (plan,) = state_after(version, nothing_left).plans.values()
     assert isinstance(plan.plan, v2.PlanItems)
     assert plan.plan.entries == []
 
@@ -551,7 +553,7 @@ def test_title_usage_commands_options_and_notices_belong_to_the_session(version:
         await turn.notice("Careful", "It is hot", "warning")
         await turn.notice("By the way")
 
-    state = told_by(version, answer)
+    state = state_after(version, answer)
     assert state.title == "A title"
     assert state.usage == v2.UsageUpdate(10, 20, v2.Cost(0.25, "EUR"))
     assert state.commands == [v2.Command("go", "Go", v2.TextCommandInput("where"))]
@@ -569,23 +571,23 @@ def test_a_title_can_be_taken_away() -> None:
         await turn.title("Gone")
         await turn.title(None)
 
-    assert told_by(2, answer).title is None
+    assert state_after(2, answer).title is None
 
 
 @BOTH
-def test_any_update_can_be_sent_as_it_stands(version: Version) -> None:
+def test_any_update_can_be_sent_as_it_is(version: Version) -> None:
     async def answer(turn: twofold.Turn) -> None:
         await turn.send(v2.AgentMessageChunk("m", TextContent("one")))
         await turn.session.send(v2.AgentMessageChunk("m", TextContent(" two")))
 
-    assert texts(told_by(version, answer)) == ["one two"]
+    assert texts(state_after(version, answer)) == ["one two"]
 
 
 SHOWS: dict[str, Any] = {"notices": {}, "compaction": {}, "configOptions": {"boolean": {}}}
 
 
 @pytest.mark.parametrize("shows", [SHOWS, {}])
-def test_version_1_is_told_what_it_said_it_shows(shows: dict[str, Any]) -> None:
+def test_version_1_gets_what_it_declared_that_it_shows(shows: dict[str, Any]) -> None:
     async def main() -> None:
         agent, problems = an_agent()
 

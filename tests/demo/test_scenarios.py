@@ -151,7 +151,7 @@ def test_a_path_is_not_a_command() -> None:
 
 
 @BOTH
-def test_a_message_told_in_pieces_and_again_as_a_whole_ends_with_the_whole(
+def test_a_message_sent_in_pieces_and_again_as_a_whole_ends_with_the_whole(
     version: Version,
 ) -> None:
     played = play("/whole-copy", version)
@@ -176,7 +176,7 @@ def test_string_output_stays_a_string(version: Version) -> None:
 
 
 @BOTH
-def test_an_error_is_told_as_one(version: Version) -> None:
+def test_an_error_is_reported_as_one(version: Version) -> None:
     async def main() -> None:
         async with meeting(version) as met:
             session = await met.client.new_session()
@@ -364,7 +364,7 @@ def with_process(
     run(main())
 
 
-def test_a_crash_is_told_with_the_exit_status_and_the_last_words() -> None:
+def test_a_crash_is_reported_with_the_exit_status_and_the_last_words() -> None:
     async def work(client: twofold.Client) -> None:
         session = await client.new_session()
         with pytest.raises(twofold.ProcessEnded, match="divided by zero") as died:

@@ -37,7 +37,7 @@ def order_of_new(met: Meeting) -> list[str]:
 
 
 @BOTH
-def test_a_session_is_told_of_after_it_was_answered(version: Version) -> None:
+def test_updates_of_a_session_follow_its_answer(version: Version) -> None:
     async def main() -> None:
         async with meeting(version) as met:
             session = await met.client.new_session()

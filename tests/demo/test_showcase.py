@@ -98,7 +98,7 @@ def test_terminal_output_is_cut_inside_escapes_and_characters_and_still_reads() 
 
 
 @BOTH
-def test_tool_calls_of_the_showcase_are_told_in_turns(version: Version) -> None:
+def test_tool_calls_of_the_showcase_send_output_in_turns(version: Version) -> None:
     played = play("go", version)
     ids = [
         update["toolCallId"]
