@@ -496,7 +496,7 @@ def initialize(request):
 
     async def main() -> None:
         async with twofold.connect(raw_agent(script)) as client:
-            assert client.version == 1
+            assert client.protocol_version == 1
             session = await client.new_session()
             assert (await session.prompt("go")).stop_reason == "end_turn"
 
@@ -571,7 +571,7 @@ def prompt(request):
             async def slow(update: Any) -> None:
                 nonlocal heard
                 heard += 1
-                waiting.append(session.inbox._size)
+                waiting.append(session._opened.inbox._size)
                 if heard % 100 == 0:
                     await asyncio.sleep(0.002)
 

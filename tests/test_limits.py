@@ -122,7 +122,7 @@ async def test_one_id_asked_again_and_again_costs_the_same_each_time() -> None:
         await table.pending(300)
         names = [str(each) for each in table.session.state.permissions]
         assert max(map(len, names)) < 40
-        assert table.session.permissions._again == 299
+        assert table.session._opened.permissions._again == 299
         await table.session.cancel()
         for each in asked:
             each.cancel()
@@ -138,7 +138,7 @@ async def test_a_session_id_that_is_too_long_is_not_kept() -> None:
         for n in range(3):
             agent.update(IDLE, session_id=f"{n}" + "x" * incoming.LONGEST)
         await until(lambda: len(problems.of("limit")) == 3)
-        assert talking_to._incoming.early._gone == {}
+        assert talking_to._incoming._unclaimed._gone == {}
 
 
 def test_a_client_that_opens_too_many_sessions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

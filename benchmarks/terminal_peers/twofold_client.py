@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.terminal_peers.report import Clock, told
 from twofold.client.launch import Connecting, Wanted
-from twofold.client.turns import Part
+from twofold.client.prompt_blocks import Part
 from twofold.policy import Policy
 from twofold.term import client
 from twofold.term.client import Conversation

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from twofold.client.client import Client, connect
     from twofold.client.negotiate import NotAnAgent, UnknownVersion, WrongVersion
     from twofold.client.permissions import Question
+    from twofold.client.prompting import Reply, TurnFailed
     from twofold.client.session import ClientSession
-    from twofold.client.turns import Reply, TurnFailed
     from twofold.convert.downgrade import downgrade
     from twofold.convert.downgrader import Downgrader
     from twofold.convert.losses import Loss, Losses, NotConvertible
@@ -165,7 +165,7 @@ _LATER = {
     **dict.fromkeys(("NotAnAgent", "UnknownVersion", "WrongVersion"), "twofold.client.negotiate"),
     "Question": "twofold.client.permissions",
     "ClientSession": "twofold.client.session",
-    **dict.fromkeys(("Reply", "TurnFailed"), "twofold.client.turns"),
+    **dict.fromkeys(("Reply", "TurnFailed"), "twofold.client.prompting"),
     "Problem": "twofold.peer.problems",
     **dict.fromkeys(("CommandNotStarted", "ProcessEnded"), "twofold.transport.process"),
     **dict.fromkeys(("Transport", "memory_pair"), "twofold.transport.base"),

@@ -82,7 +82,7 @@ async def parrot(version: Any, **options: Any) -> AsyncIterator[Client]:
 @simulated
 async def test_a_whole_conversation_with_an_agent_of_twofolds_own(version: Any) -> None:
     async with parrot(version, ask=lambda question: question.option("allow_once")) as client:
-        assert client.version == (version or 2)
+        assert client.protocol_version == (version or 2)
         assert client.agent_name == "parrot"
         session = await client.new_session("/work")
         assert client.sessions == {session.session_id: session}
@@ -270,9 +270,9 @@ async def test_a_session_that_the_agent_does_not_find_is_an_error_and_not_open(
         agent.refuse(message, -32002, "Resource not found")
 
     async with talk(version, {"session/load": unknown, "session/resume": unknown}) as (client, _):
-        for take_up in (client.load_session, client.resume_session):
+        for reopen in (client.load_session, client.resume_session):
             with pytest.raises(twofold.RequestFailed, match="Resource not found"):
-                await take_up("old", "/work")
+                await reopen("old", "/work")
             assert client.sessions == {}
 
 
@@ -478,7 +478,7 @@ async def test_what_only_version_2_can_say_is_refused_in_version_1() -> None:
         session = await client.new_session("/work")
         for stop in (session.cancel_tool_call("t"), session.cancel_terminal("t")):
             with pytest.raises(
-                twofold.NotSupported, match="raw speaks version 1, which has no way"
+                twofold.NotSupported, match="raw speaks version 1, which cannot express this"
             ):
                 await stop
 
@@ -867,7 +867,9 @@ async def test_notifications_that_nobody_knows_are_reported_unless_they_are_exte
         agent.notify("$/progress", {})
         agent.notify("session/mood", {})
         await until(lambda: problems)
-    assert problems.of("noise") == ["The agent sent a notification that is unknown: session/mood"]
+    assert problems.of("noise") == [
+        "The agent sent a notification with an unknown method: session/mood"
+    ]
 
 
 UNOFFERED = [

@@ -140,7 +140,7 @@ def test_the_record_tells_of_each_start_and_each_end() -> None:
 
     async def main() -> None:
         async with connecting.client() as client:
-            assert client.version == 1
+            assert client.protocol_version == 1
 
     raw_process.run(main())
     notes = [record for record in records(file) if record["dir"] not in ("c2a", "a2c")]

@@ -52,7 +52,7 @@ async def refused(answer: Any, **options: Any) -> twofold.TwofoldError:
 @simulated
 async def test_an_agent_of_version_2_is_asked_once() -> None:
     async with talk(2) as (client, agent):
-        assert client.version == 2
+        assert client.protocol_version == 2
         assert client.agent.as_v1 is None
         assert client.agent_name == "raw"
         assert asked_for(agent) == [2]
@@ -75,7 +75,7 @@ ECHOES = {
 @simulated
 async def test_an_agent_of_version_1_is_asked_again_in_its_own_words(first: Json) -> None:
     async with talk(1, {"initialize": answering(first, V1)}) as (client, agent):
-        assert client.version == 1
+        assert client.protocol_version == 1
         assert asked_for(agent) == [2, 1]
         first_asked, then = [each["params"] for each in agent.messages]
         assert set(first_asked) == {"protocolVersion", "info", "capabilities"}
@@ -96,7 +96,7 @@ AGAIN: dict[str, Json] = {
 @simulated
 async def test_an_agent_that_does_not_want_to_be_asked_twice_is_believed(again: Json) -> None:
     async with talk(1, {"initialize": answering(V1, again)}) as (client, _):
-        assert client.version == 1
+        assert client.protocol_version == 1
         assert client.agent.info.name == "raw"
         waited = asyncio.get_running_loop().time()
         assert waited == (0 if again is not None else pytest.approx(10))
@@ -106,13 +106,13 @@ async def test_an_agent_that_does_not_want_to_be_asked_twice_is_believed(again: 
 async def test_without_a_command_to_restart_what_is_offered_stays_untold() -> None:
     hello = answering(V1, -32600)
     async with talk(1, {"initialize": hello}, offer={"fs"}) as (client, _):
-        assert client.version == 1
+        assert client.protocol_version == 1
 
 
 @simulated
 async def test_an_agent_that_refuses_version_2_is_asked_for_1_on_the_same_connection() -> None:
     async with talk(1, {"initialize": answering(-32602, V1)}) as (client, agent):
-        assert client.version == 1
+        assert client.protocol_version == 1
         assert asked_for(agent) == [2, 1]
 
 
@@ -149,7 +149,7 @@ async def test_an_offer_that_nobody_knows_is_refused_before_anything_is_started(
     with pytest.raises(twofold.LocalError, match="'fs', 'terminal' and 'login'"):
         async with connect(["never-started"], offer={"files"}):  # type: ignore[arg-type]
             pass
-    with pytest.raises(twofold.LocalError, match="A version is 1 or 2"):
+    with pytest.raises(twofold.LocalError, match="A version is 1, 2 or 'guide'"):
         async with connect(["never-started"], version=3):  # type: ignore[arg-type]
             pass
 
@@ -177,7 +177,7 @@ STRANGE: dict[str, Json] = {
 async def test_a_version_that_nobody_knows_is_named(answer: Json, demanded: Any) -> None:
     error = await refused(answer, version=demanded)
     assert isinstance(error, twofold.UnknownVersion)
-    assert error.version == answer["protocolVersion"]
+    assert error.protocol_version == answer["protocolVersion"]
     assert repr(answer["protocolVersion"]) in str(error)
 
 
@@ -211,14 +211,14 @@ UNNAMED: dict[str, Json] = {
 @simulated
 async def test_an_answer_that_does_not_say_who_answers_is_not_of_version_2(answer: Json) -> None:
     async with talk(1, {"initialize": answering(answer, V1)}) as (client, agent):
-        assert client.version == 1
+        assert client.protocol_version == 1
         assert asked_for(agent) == [2, 1]
 
 
 @simulated
 async def test_an_agent_that_shows_both_versions_speaks_the_one_that_it_claims() -> None:
     async with talk(2, {"initialize": {**V1, **V2}}) as (client, agent):
-        assert client.version == 2
+        assert client.protocol_version == 2
         assert asked_for(agent) == [2]
 
 
@@ -229,14 +229,14 @@ async def test_an_agent_that_shows_both_versions_speaks_the_one_that_it_claims()
 @simulated
 async def test_a_version_that_is_demanded_and_spoken_is_asked_for_once(version: Any) -> None:
     async with talk(version, version=version) as (client, agent):
-        assert client.version == version
+        assert client.protocol_version == version
         assert asked_for(agent) == [version]
 
 
 @simulated
 async def test_an_agent_that_was_asked_for_1_and_echoes_any_version_speaks_1() -> None:
     async with talk(1, {"initialize": {**V1, "protocolVersion": 2}}, version=1) as (client, _):
-        assert client.version == 1
+        assert client.protocol_version == 1
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ async def test_an_agent_that_was_asked_for_1_and_echoes_any_version_speaks_1() -
 async def test_a_demand_for_version_2_is_not_met_by_1(answer: Json) -> None:
     error = await refused(answer, version=2)
     assert isinstance(error, twofold.WrongVersion)
-    assert (error.wanted, error.version) == (2, 1)
+    assert (error.wanted, error.protocol_version) == (2, 1)
     assert "Leave the version open" in str(error)
 
 
@@ -254,7 +254,7 @@ async def test_a_demand_for_version_2_is_not_met_by_1(answer: Json) -> None:
 async def test_a_demand_for_version_1_is_not_met_by_2() -> None:
     error = await refused(V2, version=1)
     assert isinstance(error, twofold.WrongVersion)
-    assert (error.wanted, error.version) == (1, 2)
+    assert (error.wanted, error.protocol_version) == (1, 2)
 
 
 @simulated
@@ -287,7 +287,7 @@ async def test_noise_before_the_answer_is_reported_and_survived() -> None:
 
     problems = Problems()
     async with talk(2, {"initialize": noisy}, problems=problems) as (client, _):
-        assert client.version == 2
+        assert client.protocol_version == 2
     assert len(problems.of("noise")) >= 2
     [early] = problems.of("update")
     assert "before it answered initialize" in early
@@ -302,7 +302,7 @@ async def test_an_agent_that_asks_before_it_answers_is_refused_and_heard() -> No
         agent.answer(message, V2)
 
     async with talk(2, {"initialize": asks}) as (client, _):
-        assert client.version == 2
+        assert client.protocol_version == 2
         assert (await asked[0])["error"]["code"] == -32601
 
 
@@ -370,7 +370,7 @@ def test_an_agent_that_does_not_survive_version_2_is_started_once_more(
 ) -> None:
     async def scenario() -> None:
         async with started(script, tmp_path / "runs") as client:
-            assert client.version == 1
+            assert client.protocol_version == 1
             assert client.agent_name == "raw"
 
     asyncio.run(scenario())
@@ -387,7 +387,7 @@ for message in messages():
         say(message, result=V1)
 """
         async with started(script, tmp_path / "runs") as client:
-            assert client.version == 1
+            assert client.protocol_version == 1
 
     asyncio.run(scenario())
     assert (tmp_path / "runs").read_text() == "x"
@@ -481,4 +481,8 @@ def test_a_command_that_waits_for_something_else_shows_what_it_said() -> None:
 
 def test_a_command_that_does_not_exist_is_not_started() -> None:
     assert isinstance(failing(["no-such-agent-here"]), twofold.CommandNotStarted)
-    assert isinstance(failing("some agent"), twofold.CommandNotStarted)
+
+
+def test_a_command_that_is_one_text_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match=r"a list of words, such as \['some agent'\]"):
+        connect("some agent")

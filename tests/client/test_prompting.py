@@ -1,188 +1,1119 @@
-"""What a prompt is made of: text, files and blocks, and only what the agent takes."""
+"""Turns of a client: from the prompt to its one end, whatever the agent says in between."""
 
-import base64
-import os
-from pathlib import Path
+import asyncio
+from typing import Any
 
 import pytest
 
-from tests.support.idle_clock import simulated
-from tests.support.raw_agent import talk
-from twofold import LocalError, NotSupported
-from twofold.client import turns
-from twofold.client.turns import FileNotReadable, Part, blocks_of
-from twofold.wire import v2
-from twofold.wire.base import Extras
-from twofold.wire.content import (
-    AudioContent,
-    BlobResourceContents,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-    UnknownContent,
+import twofold
+from tests.support.idle_clock import simulated, until, within
+from tests.support.raw_agent import (
+    CANCELLED,
+    IDLE,
+    RUNNING,
+    Json,
+    Problems,
+    RawAgent,
+    call,
+    echo,
+    said,
+    talk,
 )
+from twofold import ClientSession, Reply
+from twofold.client.prompting import LONGEST_QUIET, QUIET_LOADED, QUIET_NEW
+from twofold.wire import v2
 
-HERE = v2.Capability()
-NOTHING = v2.PromptCapabilities()
-EVERYTHING = v2.PromptCapabilities(image=HERE, audio=HERE, embedded_context=HERE)
-
-PNG = b"\x89PNG\r\n\x1a\n\0\0\xff"
-
-
-def blocks(*parts: Part, able: v2.PromptCapabilities = EVERYTHING) -> list[ContentBlock]:
-    return blocks_of(parts, able, "raw")
-
-
-def block(part: Part, able: v2.PromptCapabilities = EVERYTHING) -> ContentBlock:
-    [made] = blocks(part, able=able)
-    return made
+both = pytest.mark.parametrize("version", [1, 2])
+DONE = {"stopReason": "end_turn"}
+STOPPED = {"stopReason": "cancelled"}
+INSERTED = {"messageId": "u1"}
+ECHO_CHUNK = said("hello", "u1", "user")
+SNAPSHOT = {"sessionUpdate": "state_update", "state": "idle"}
 
 
-def put(folder: Path, name: str, data: bytes) -> Path:
-    path = folder / name
-    path.write_bytes(data)
-    return path
+def now() -> float:
+    return asyncio.get_running_loop().time()
 
 
-# ---- files -----------------------------------------------------------------------------------
+def start(session: ClientSession, text: str = "hello") -> "asyncio.Task[Reply]":
+    return asyncio.create_task(session.prompt(text))
 
 
-def test_text_and_blocks_go_as_they_are_and_in_order() -> None:
-    link = ResourceLink("x", "file:///x")
-    assert blocks("one", link, "two") == [TextContent("one"), link, TextContent("two")]
+async def begin(version: int, agent: RawAgent) -> Json:
+    """Take the next prompt in."""
+    prompt = await agent.heard("session/prompt")
+    if version == 2:
+        agent.answer(prompt, INSERTED)
+        agent.update(RUNNING)
+    return prompt
 
 
-def test_a_text_file_travels_inside_the_prompt_to_the_byte(tmp_path: Path) -> None:
-    path = put(tmp_path, "a.py", "# ünïcode\r\nprint()\n".encode())
-    text = TextResourceContents("# ünïcode\r\nprint()\n", path.as_uri(), "text/x-python")
-    assert block(path) == EmbeddedResource(text)
+def finish(version: int, agent: RawAgent, prompt: Json, reason: str = "end_turn") -> None:
+    if version == 1:
+        agent.answer(prompt, {"stopReason": reason})
+    else:
+        agent.update({**IDLE, "stopReason": reason})
 
 
-def test_a_relative_path_becomes_an_absolute_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = put(tmp_path, "notes", b"hello")
-    monkeypatch.chdir(tmp_path)
-    assert block(Path("notes"), NOTHING) == ResourceLink("notes", path.as_uri(), size=5)
+# ---- how a turn goes -------------------------------------------------------------------------
 
-
-def test_a_picture_travels_inside_the_prompt(tmp_path: Path) -> None:
-    path = put(tmp_path, "a.png", PNG)
-    assert block(path) == ImageContent(base64.b64encode(PNG).decode(), "image/png", path.as_uri())
-
-
-def test_a_sound_travels_inside_the_prompt(tmp_path: Path) -> None:
-    path = put(tmp_path, "a.wav", b"RIFF")
-    made = block(path)
-    assert isinstance(made, AudioContent)
-    assert (made.data, made.mime_type[:6]) == (base64.b64encode(b"RIFF").decode(), "audio/")
-
-
-def test_a_drawing_in_xml_is_a_text(tmp_path: Path) -> None:
-    made = block(put(tmp_path, "a.svg", b"<svg/>"))
-    assert isinstance(made, EmbeddedResource)
-    assert isinstance(made.resource, TextResourceContents)
-    assert made.resource.text == "<svg/>"
-
-
-LINKS = {
-    "a picture for an agent that takes none": ("a.png", PNG, NOTHING),
-    "a text for an agent that takes none": ("a.txt", b"hello", NOTHING),
-    "a text that is none": ("a.txt", b"\xff\xfe", EVERYTHING),
-    "a picture for an agent that takes only text": (
-        *("a.png", PNG),
-        v2.PromptCapabilities(embedded_context=HERE),
-    ),
+ORDERS: dict[str, list[Json]] = {
+    "the protocol's": ["result", echo("hello"), RUNNING, said("one "), said("two"), IDLE],
+    "claude's": [echo("hello"), "result", RUNNING, said("one "), said("two"), IDLE],
+    "codex's": [RUNNING, ECHO_CHUNK, "result", said("one "), said("two"), IDLE],
+    "the result last": [RUNNING, echo("hello"), said("one "), said("two"), IDLE, "result"],
+    "the result last, without an echo": [RUNNING, said("one "), said("two"), IDLE, "result"],
+    "an idle of before": [IDLE, "result", RUNNING, said("one "), said("two"), IDLE],
+    "an idle between result and running": [
+        *("result", SNAPSHOT, IDLE, RUNNING),
+        *(said("one "), said("two"), IDLE),
+    ],
+    "it waits for someone": [
+        *("result", RUNNING, said("one ")),
+        {"sessionUpdate": "state_update", "state": "requires_action"},
+        *(RUNNING, said("two"), IDLE),
+    ],
+    "it begins by waiting for someone": [
+        "result",
+        {"sessionUpdate": "state_update", "state": "requires_action"},
+        *(said("one "), said("two"), IDLE),
+    ],
+    "a state that nobody knows": [
+        *("result", {"sessionUpdate": "state_update", "state": "_dreaming"}),
+        *(said("one "), said("two"), IDLE),
+    ],
+    "June: accepted": ["accepted", echo("hello"), RUNNING, said("one "), said("two"), IDLE],
 }
 
 
-@pytest.mark.parametrize(("name", "data", "able"), LINKS.values(), ids=list(LINKS))
-def test_what_cannot_travel_inside_goes_as_a_link(
-    name: str, data: bytes, able: v2.PromptCapabilities, tmp_path: Path
-) -> None:
-    path = put(tmp_path, name, data)
-    made = block(path, able)
-    assert isinstance(made, ResourceLink)
-    assert (made.name, made.uri, made.size) == (name, path.as_uri(), len(data))
-    assert made.mime_type in ("image/png", "text/plain")
-
-
-@pytest.mark.parametrize(("name", "limit"), [("a.txt", "EMBEDDED"), ("a.png", "PLAYED")])
-def test_what_is_too_large_goes_as_a_link(
-    name: str, limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(turns, "EMBEDDED", 100)
-    monkeypatch.setattr(turns, "PLAYED", 200)
-    size = getattr(turns, limit)
-    assert not isinstance(block(put(tmp_path, name, b"x" * size)), ResourceLink)
-    assert isinstance(block(put(tmp_path, name, b"x" * (size + 1))), ResourceLink)
-
-
-def test_a_directory_goes_as_a_link(tmp_path: Path) -> None:
-    assert block(tmp_path) == ResourceLink(tmp_path.name, tmp_path.as_uri())
-
-
-def test_a_named_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    pipe = tmp_path / "a.png"
-    os.mkfifo(pipe)
-    assert block(pipe) == ResourceLink("a.png", pipe.as_uri())
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotReadable, match=r"gone\.txt cannot go with the prompt: No such file"):
-        block(tmp_path / "gone.txt")
-
-
-# ---- what the agent takes --------------------------------------------------------------------
-
-TEXT_RESOURCE = EmbeddedResource(TextResourceContents("x", "file:///x"))
-BLOB_RESOURCE = EmbeddedResource(BlobResourceContents("eA==", "file:///x"))
-REFUSED: dict[str, tuple[ContentBlock, str]] = {
-    "images": (ImageContent("eA==", "image/png"), "raw does not take images in prompts"),
-    "audio": (AudioContent("eA==", "audio/wav"), "raw does not take audio in prompts"),
-    "a resource": (TEXT_RESOURCE, "raw does not take embedded resources in prompts"),
-    "a blob": (BLOB_RESOURCE, "raw does not take embedded resources in prompts"),
-}
-
-
-@pytest.mark.parametrize(("given", "text"), REFUSED.values(), ids=list(REFUSED))
-@pytest.mark.parametrize("able", [NOTHING, v2.PromptCapabilities(None, None, None)])
-def test_what_the_agent_does_not_take_is_refused_with_what_to_do(
-    given: ContentBlock, text: str, able: v2.PromptCapabilities
-) -> None:
-    with pytest.raises(NotSupported) as caught:
-        blocks("look", given, able=able)
-    assert str(caught.value) == f"{text}. Send text or a link instead."
-    assert blocks("look", given)[1] is given
-
-
-def test_a_block_that_nobody_knows_is_sent_as_it_is() -> None:
-    video = UnknownContent(raw=Extras({"type": "video"}))
-    assert blocks(video, able=NOTHING) == [video]
-
-
-@pytest.mark.parametrize("parts", [(), ("",), ("", "")])
-def test_an_empty_prompt_is_refused(parts: tuple[Part, ...]) -> None:
-    with pytest.raises(LocalError, match="needs some content"):
-        blocks(*parts)
-
-
-def test_an_empty_text_beside_something_else_is_left_out(tmp_path: Path) -> None:
-    assert blocks("", "x") == [TextContent("x")]
-
-
-def test_anything_else_is_refused() -> None:
-    with pytest.raises(LocalError, match="not of bytes"):
-        blocks(b"hello")  # type: ignore[arg-type]
+@pytest.mark.parametrize("order", ORDERS.values(), ids=list(ORDERS))
+@simulated
+async def test_a_turn_of_version_2_is_read_whatever_its_order(order: list[Json]) -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        prompt = await agent.heard("session/prompt")
+        begun = now()
+        for each in order:
+            assert not turn.done(), each
+            if each in ("result", "accepted"):
+                agent.answer(prompt, INSERTED if each == "result" else {})
+            else:
+                agent.update(each)
+            await asyncio.sleep(0.1)
+        reply = await turn
+        assert (reply.text, reply.stop_reason) == ("one two", "end_turn")
+        assert now() - begun == pytest.approx(0.1 * len(order))
+        assert session.state.state == "idle"
 
 
 @simulated
-async def test_a_prompt_that_is_refused_is_not_sent() -> None:
+async def test_a_turn_of_version_1_ends_with_its_answer() -> None:
+    async with talk(1) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        prompt = await agent.heard("session/prompt")
+        content = [{"type": "text", "text": "hello"}]
+        assert prompt["params"] == {"sessionId": "s", "prompt": content}
+        await until(lambda: session.state.state == "running")
+        agent.update(said("hello", None, "user"), said("one ", None), said("two", None))
+        usage = {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}
+        agent.answer(prompt, {"stopReason": "max_tokens", "usage": usage})
+        reply = await turn
+        assert (reply.text, reply.stop_reason) == ("one two", "max_tokens")
+        assert reply.usage is not None
+        assert reply.usage.total_tokens == 3
+        assert [getattr(entry, "role", "") for entry in reply.entries] == ["user", "agent"]
+        assert (session.state.state, session.state.stop_reason) == ("idle", "max_tokens")
+
+
+@both
+@simulated
+async def test_two_messages_of_a_reply_do_not_run_together(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        prompt = await begin(version, agent)
+        agent.update(said("Let me look.", "m1"))
+        agent.update({**call("t", "completed"), "title": "Look"})
+        agent.update(said("Found it.", "m2"))
+        finish(version, agent, prompt)
+        assert (await turn).text == "Let me look.\n\nFound it."
+
+
+@both
+@simulated
+async def test_a_reply_holds_what_the_turn_brought_and_nothing_from_before(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        for number in (1, 2):
+            turn = start(session, f"prompt {number}")
+            prompt = await begin(version, agent)
+            agent.update(said(f"answer {number}", f"m{number}"))
+            finish(version, agent, prompt)
+            assert (await turn).text == f"answer {number}"
+        assert len(session.state.entries) == (4 if version == 1 else 2)
+
+
+@both
+@simulated
+async def test_a_prompt_returns_when_everything_before_its_end_was_handled(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        heard: list[str] = []
+
+        @session.on_update
+        async def slowly(update: v2.SessionUpdate) -> None:
+            await asyncio.sleep(1)
+            if isinstance(update, v2.AgentMessageChunk):
+                heard.append(update.content.text)  # type: ignore[union-attr]
+
+        turn = start(session)
+        prompt = await begin(version, agent)
+        agent.update(*(said(word) for word in "abc"))
+        finish(version, agent, prompt)
+        await turn
+        assert heard == ["a", "b", "c"]
+
+
+@both
+@simulated
+async def test_updates_after_the_end_of_a_turn_are_applied(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        prompt = await begin(version, agent)
+        agent.update(said("one "))
+        finish(version, agent, prompt)
+        agent.update(said("late"))
+        reply = await turn
+        assert reply.stop_reason == "end_turn"
+        await until(lambda: reply.text == "one late")
+
+
+# ---- idle without running --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("order", "seconds"),
+    [
+        (["result", said("one"), IDLE], 1),
+        (["result", echo("hello"), said("one"), IDLE], 1),
+        ([said("one"), IDLE, "result"], 1),
+        (["result", IDLE], 10),
+        ([echo("hello"), "result", SNAPSHOT], 10),
+    ],
+)
+@simulated
+async def test_an_agent_that_goes_idle_without_running_has_ended_its_turn_if_nothing_follows(
+    order: list[Json], seconds: float
+) -> None:
     async with talk(2) as (client, agent):
         session = await client.new_session("/work")
-        with pytest.raises(NotSupported, match="raw does not take audio"):
-            await session.prompt("listen", AudioContent("eA==", "audio/wav"))
-        assert "session/prompt" not in agent.methods()
+        turn = start(session)
+        prompt = await agent.heard("session/prompt")
+        for each in order:
+            agent.answer(prompt, INSERTED) if each == "result" else agent.update(each)
+        begun = now()
+        assert (await turn).stop_reason == "end_turn"
+        assert now() - begun == pytest.approx(seconds)
+
+
+@simulated
+async def test_a_repeated_idle_is_not_the_end_of_a_turn() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        agent.update(IDLE)
+        turn = start(session)
+        prompt = await agent.heard("session/prompt")
+        agent.update(IDLE, IDLE)
+        agent.answer(prompt, INSERTED)
+        agent.update(IDLE)
+        await asyncio.sleep(5)  # a model that is slow to begin
+        agent.update(RUNNING)
+        await asyncio.sleep(60)
+        assert not turn.done()
+        agent.update(said("one"), IDLE, IDLE)
+        assert (await turn).text == "one"
+        agent.update(IDLE, IDLE)
+        await asyncio.sleep(60)
+        assert session.state.state == "idle"
+
+
+@simulated
+async def test_an_idle_of_before_the_prompt_is_never_its_end() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        agent.update(IDLE)
+        await until(lambda: session.state.stop_reason)
+        turn = start(session)
+        agent.answer(await agent.heard("session/prompt"), INSERTED)
+        await asyncio.sleep(3600)
+        assert not turn.done()
+        agent.update(RUNNING, IDLE)
+        await within(1, turn)
+
+
+@simulated
+async def test_a_prompt_into_running_work_ends_with_that_work() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        agent.update(RUNNING)
+        await until(lambda: session.state.state == "running")
+        turn = start(session)
+        agent.answer(await agent.heard("session/prompt"), INSERTED)
+        agent.update(echo("hello"), said("one"))
+        await asyncio.sleep(60)
+        assert not turn.done()
+        agent.update(IDLE)
+        assert (await turn).text == "one"
+
+
+@simulated
+async def test_an_agent_that_claims_2_and_answers_with_a_stop_reason_has_ended_its_turn() -> None:
+    problems = Problems()
+    async with talk(2, problems=problems) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        prompt = await agent.heard("session/prompt")
+        agent.update(said("one", None))
+        agent.answer(prompt, {"stopReason": "refusal"})
+        reply = await within(1, turn)
+        assert (reply.text, reply.stop_reason) == ("one", "refusal")
+        assert session.state.state == "idle"
+    assert {problem.kind for problem in problems} == {"version"}
+
+
+# ---- several prompts -------------------------------------------------------------------------
+
+
+@simulated
+async def test_prompts_in_version_1_wait_for_their_turn() -> None:
+    async with talk(1) as (client, agent):
+        session = await client.new_session("/work")
+        turns = [start(session, f"prompt {number}") for number in range(3)]
+        for number in range(3):
+            prompt = await agent.heard("session/prompt")
+            await asyncio.sleep(1)
+            assert agent.methods().count("session/prompt") == number + 1
+            assert prompt["params"]["prompt"][0]["text"] == f"prompt {number}"
+            agent.update(said(f"answer {number}", None))
+            agent.answer(prompt, DONE)
+            assert (await turns[number]).text == f"answer {number}"
+
+
+@simulated
+async def test_prompts_in_version_2_are_sent_at_once() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        first, second = start(session, "one"), start(session, "two")
+        one = await agent.heard("session/prompt")
+        two = await agent.heard("session/prompt")
+        agent.answer(one, {"messageId": "u1"})
+        agent.update(echo("one", "u1"), RUNNING, said("first"), IDLE)
+        assert (await first).text == "first"
+        assert not second.done()
+        agent.answer(two, {"messageId": "u2"})  # it was held until then
+        agent.update(echo("two", "u2"))
+        await asyncio.sleep(5)
+        assert not second.done()
+        agent.update(RUNNING, said("second", "m2"))
+        await asyncio.sleep(60)
+        assert not second.done()
+        agent.update(IDLE)
+        assert (await second).text == "second"
+
+
+@simulated
+async def test_prompts_that_are_held_are_answered_one_by_one() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        turns = [start(session, f"prompt {number}") for number in range(4)]
+        prompts = [await agent.heard("session/prompt") for _ in turns]
+        for number, prompt in enumerate(prompts):
+            agent.answer(prompt, {"messageId": f"u{number}"})
+            agent.update(echo(f"prompt {number}", f"u{number}"), RUNNING)
+            agent.update(said(f"answer {number}", f"m{number}"), IDLE)
+        replies = await asyncio.gather(*turns)
+        assert [reply.text for reply in replies] == [f"answer {number}" for number in range(4)]
+        assert {len(reply.entries) for reply in replies} == {2}
+
+
+@simulated
+async def test_two_prompts_that_are_the_same_are_two() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        first, second = start(session, "go on"), start(session, "go on")
+        one = await agent.heard("session/prompt")
+        two = await agent.heard("session/prompt")
+        agent.update(said("go ", "u1", "user"), said("on", "u1", "user"), RUNNING, said("first"))
+        agent.answer(one, {"messageId": "u1"})
+        agent.update(IDLE)
+        assert (await first).text == "first"
+        await asyncio.sleep(60)
+        assert not second.done()
+        agent.update(RUNNING, echo("go on", "u2"), said("second", "m2"), IDLE)
+        agent.answer(two, {"messageId": "u2"})
+        assert (await within(0.1, second)).text == "second"
+
+
+@pytest.mark.parametrize("echoes", [True, False])
+@simulated
+async def test_two_prompts_that_the_agent_answers_in_one_go_end_together(echoes: bool) -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        first, second = start(session, "one"), start(session, "two")
+        one = await agent.heard("session/prompt")
+        two = await agent.heard("session/prompt")
+        agent.update(RUNNING)
+        if echoes:
+            agent.update(echo("one", "u1"), echo("two", "u2"))
+        agent.update(said("both"), IDLE)
+        agent.answer(one, {"messageId": "u1"})
+        agent.answer(two, {"messageId": "u2"})
+        assert (await within(0.1, first)).text == "both"
+        # without an echo nobody knows that it was not held: work might still begin
+        assert (await within(0.1 if echoes else 11, second)).stop_reason == "end_turn"
+
+
+@simulated
+async def test_a_prompt_that_is_refused_does_not_end_the_work_of_another() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        first = start(session, "one")
+        await begin(2, agent)
+        await until(lambda: session.state.state == "running")
+        second = start(session, "two")
+        agent.refuse(await agent.heard("session/prompt"), -32600, "one at a time")
+        with pytest.raises(twofold.RequestFailed, match="one at a time"):
+            await second
+        assert session.state.state == "running"
+        agent.update(said("done"), IDLE)
+        assert (await first).text == "done"
+
+
+# ---- errors ----------------------------------------------------------------------------------
+
+
+@both
+@simulated
+async def test_an_error_of_the_agent_ends_the_turn_with_one_kind_of_error(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        if version == 1:
+            prompt = await agent.heard("session/prompt")
+            agent.refuse(prompt, -32603, "boom", details="no model")
+        else:
+            await begin(2, agent)
+            error = {"code": -32603, "message": "boom", "data": {"details": "no model"}}
+            agent.update({**IDLE, "stopReason": "error", "error": error})
+        with pytest.raises(twofold.TurnFailed) as caught:
+            await turn
+        assert (caught.value.code, caught.value.message) == (-32603, "boom")
+        assert caught.value.error is not None
+        assert str(caught.value) == "session/prompt failed: boom (-32603): no model"
+        assert (session.state.state, session.state.stop_reason) == ("idle", "error")
+        again = start(session)
+        finish(version, agent, await begin(version, agent))
+        assert (await again).stop_reason == "end_turn"
+
+
+@simulated
+async def test_an_error_that_the_agent_does_not_name_says_so() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        await begin(2, agent)
+        agent.update({**IDLE, "stopReason": "error"})
+        with pytest.raises(twofold.TurnFailed, match="did not say why") as caught:
+            await turn
+        assert caught.value.error is None
+
+
+@simulated
+async def test_a_prompt_that_version_2_refuses_before_it_begins_is_a_failed_request() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        agent.refuse(await agent.heard("session/prompt"), -32000, "log in first")
+        with pytest.raises(twofold.RequestFailed) as caught:
+            await turn
+        assert caught.value.code == -32000
+        assert session.state.state == "idle"
+
+
+@both
+@simulated
+async def test_an_answer_that_is_none_ends_the_turn(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        agent.answer(await agent.heard("session/prompt"), "done")
+        with pytest.raises(twofold.BadAnswer, match="session/prompt"):
+            await turn
+        assert session.state.state == "idle"
+
+
+@both
+@simulated
+async def test_an_agent_that_dies_in_a_turn_ends_it(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        await begin(version, agent)
+        agent.update(said("one"))
+        await agent.gone()
+        with pytest.raises(twofold.ConnectionEnded):
+            await within(1, turn)
+        assert session.closed
+        assert session.state.state == "idle"
+        with pytest.raises(twofold.ConnectionEnded):
+            await session.prompt("more")
+
+
+@both
+@simulated
+async def test_an_agent_that_ends_its_turn_and_goes_has_ended_it(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        prompt = await begin(version, agent)
+        agent.update(said("one"))
+        finish(version, agent, prompt)
+        await agent.gone()
+        assert (await within(1, turn)).text == "one"
+
+
+@both
+@simulated
+async def test_an_agent_that_goes_while_the_end_of_its_turn_is_handled_has_ended_it(
+    version: int,
+) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+
+        @session.on_update
+        async def slowly(update: v2.SessionUpdate) -> None:
+            if isinstance(update, v2.StateUpdate):
+                await asyncio.sleep(5)
+
+        turn = start(session)
+        prompt = await begin(version, agent)
+        finish(version, agent, prompt)
+        await agent.gone()
+        assert (await within(15, turn)).stop_reason == "end_turn"
+
+
+@both
+@simulated
+async def test_a_session_that_is_deleted_while_the_end_of_its_turn_is_handled_has_ended_it(
+    version: int,
+) -> None:
+    async with talk(version, {"session/delete": {}}) as (client, agent):
+        session = await client.new_session("/work")
+        handling = asyncio.Event()
+
+        @session.on_update
+        async def slowly(update: v2.SessionUpdate) -> None:
+            if isinstance(update, v2.StateUpdate) and update.state == "idle":
+                handling.set()
+                await asyncio.sleep(5)
+
+        turn = start(session)
+        prompt = await begin(version, agent)
+        finish(version, agent, prompt)
+        await handling.wait()
+        await client.delete_session("s")
+        assert (await within(15, turn)).stop_reason == "end_turn"
+
+
+@both
+@simulated
+async def test_a_client_that_is_closed_ends_its_turns(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        turn, waiting = start(session), start(session)
+        await begin(version, agent)
+    for each in (turn, waiting):
+        with pytest.raises(twofold.TwofoldError):
+            await within(1, each)
+
+
+@both
+@simulated
+async def test_a_block_that_cannot_be_written_is_an_error_and_not_a_hang(version: int) -> None:
+    async with talk(version) as (client, _):
+        session = await client.new_session("/work")
+        block = v2.TextContent(text=object())  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            await within(1, session.prompt(block))
+
+
+# ---- cancelling ------------------------------------------------------------------------------
+
+
+@both
+@simulated
+async def test_a_cancel_waits_for_the_end_and_shows_what_runs_as_cancelled(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        prompt = await begin(version, agent)
+        for name, status in (("a", "in_progress"), ("b", "pending"), ("c", "completed")):
+            agent.update({**call(name, status), "title": name})
+        calls = session.state.tool_calls
+        await until(lambda: len(session.state.tool_calls) == 3)
+        cancelling = asyncio.create_task(session.cancel())
+        told = await agent.heard("session/cancel")
+        assert told["params"] == {"sessionId": "s"}
+        assert session.state.cancelling
+        assert [calls[name].status for name in "abc"] == ["cancelled", "cancelled", "completed"]
+        agent.update(said("still talking"), call("a", "in_progress"))
+        await until(lambda: session.state.tool_calls["a"].status == "in_progress")
+        assert session.state.cancelling
+        assert not cancelling.done()
+        finish(version, agent, prompt, "cancelled")
+        await cancelling
+        reply = await turn
+        assert (reply.stop_reason, reply.text, reply.given_up) == (
+            *("cancelled", "still talking"),
+            False,
+        )
+        assert calls["a"].status == "cancelled"
+        assert not session.state.cancelling
+
+
+@both
+@simulated
+async def test_a_turn_that_does_not_end_when_it_is_cancelled_is_given_up(version: int) -> None:
+    problems = Problems()
+    async with talk(version, problems=problems) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        prompt = await begin(version, agent)
+        agent.update({**call("t"), "title": "Work"})
+        begun = now()
+        await session.cancel()
+        assert now() - begun == pytest.approx(30)
+        reply = await within(0.1, turn)
+        assert (reply.stop_reason, reply.given_up) == ("cancelled", True)
+        assert (session.state.state, session.state.cancelling) == ("idle", False)
+        assert session.state.tool_calls["t"].status == "cancelled"
+        again = start(session, "again")
+        second = await begin(version, agent)
+        finish(version, agent, prompt, "cancelled") if version == 1 else None  # too late
+        agent.update(said("fine"))
+        finish(version, agent, second)
+        assert (await again).text == "fine"
+    assert problems.of("stuck") == [
+        "The agent did not end the cancelled turn in time; it was given up"
+    ]
+
+
+@both
+@simulated
+async def test_whoever_cancels_again_may_be_less_patient(version: int) -> None:
+    async with talk(version, problems=Problems()) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        await begin(version, agent)
+        patient = asyncio.create_task(session.cancel())
+        await agent.heard("session/cancel")
+        await asyncio.sleep(2)
+        begun = now()
+        await session.cancel(give_up=3)
+        assert now() - begun == pytest.approx(3)
+        await session.cancel(give_up=100)
+        await patient
+        assert (await turn).given_up
+
+
+@both
+@simulated
+async def test_a_turn_is_given_up_in_time_even_if_a_handler_is_stuck(version: int) -> None:
+    async with talk(version, problems=Problems(), handler_timeout=1000) as (client, agent):
+        session = await client.new_session("/work")
+
+        @session.on_update
+        async def stuck(update: v2.SessionUpdate) -> None:
+            if isinstance(update, v2.AgentMessageChunk):
+                await asyncio.Event().wait()
+
+        turn = start(session)
+        await begin(version, agent)
+        agent.update(said("one"))
+        await until(lambda: session._opened.inbox.busy)
+        await within(6, session.cancel(give_up=5))
+        assert (await within(3, turn)).given_up
+
+
+@both
+@simulated
+async def test_an_error_after_a_cancel_is_the_cancel(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        prompt = await agent.heard("session/prompt")
+        cancelling = asyncio.create_task(session.cancel())
+        await agent.heard("session/cancel")
+        agent.refuse(prompt, -32603, "aborted")
+        await cancelling
+        assert (await turn).stop_reason == "cancelled"
+        assert not session.state.cancelling
+        assert session.state.state == "idle"
+
+
+@simulated
+async def test_a_prompt_that_was_cancelled_before_it_was_inserted_is_cancelled() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        first, second = start(session, "one"), start(session, "two")
+        await begin(2, agent)
+        held = await agent.heard("session/prompt")
+        cancelling = asyncio.create_task(session.cancel())
+        await agent.heard("session/cancel")
+        agent.refuse(held, -32800, "Request cancelled")
+        agent.update(CANCELLED)
+        await cancelling
+        assert [reply.stop_reason for reply in await asyncio.gather(first, second)] == [
+            "cancelled",
+            "cancelled",
+        ]
+
+
+@simulated
+async def test_a_cancel_drops_the_prompts_that_wait_for_their_turn() -> None:
+    async with talk(1) as (client, agent):
+        session = await client.new_session("/work")
+        first, second = start(session, "one"), start(session, "two")
+        prompt = await agent.heard("session/prompt")
+        cancelling = asyncio.create_task(session.cancel())
+        await agent.heard("session/cancel")
+        agent.answer(prompt, STOPPED)
+        await cancelling
+        replies = await asyncio.gather(first, second)
+        assert [reply.stop_reason for reply in replies] == ["cancelled", "cancelled"]
+        assert replies[1].entries == []
+        assert agent.methods().count("session/prompt") == 1
+
+
+@both
+@simulated
+async def test_a_cancel_never_overtakes_the_prompt(version: int) -> None:
+    for ticks in range(6):
+        async with talk(version) as (client, agent):
+            session = await client.new_session("/work")
+            turn = start(session)
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            cancelling = asyncio.create_task(session.cancel())
+            await asyncio.sleep(0.1)
+            methods = agent.methods()
+            if "session/prompt" in methods and "session/cancel" in methods:
+                assert methods.index("session/prompt") < methods.index("session/cancel")
+                prompt = await begin(version, agent)
+                finish(version, agent, prompt, "cancelled")
+            elif "session/prompt" in methods:  # the cancel came before there was a turn
+                finish(version, agent, await begin(version, agent), "cancelled")
+            else:
+                assert "session/cancel" not in methods
+            await within(1, cancelling)
+            assert (await within(1, turn)).stop_reason == "cancelled"
+
+
+@both
+@simulated
+async def test_there_is_nothing_to_cancel_while_nothing_goes_on(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        await session.cancel()
+        assert "session/cancel" not in agent.methods()
+        assert not session.state.cancelling
+
+
+@simulated
+async def test_work_that_nobody_prompted_can_be_cancelled() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        agent.update(RUNNING, call("t"))
+        await until(lambda: session.state.tool_calls)
+        await session.cancel()
+        await agent.heard("session/cancel")
+        assert session.state.tool_calls["t"].status == "cancelled"
+        agent.update(CANCELLED)
+        await until(lambda: not session.state.cancelling)
+
+
+# ---- a task that is cancelled ----------------------------------------------------------------
+
+
+@both
+@simulated
+async def test_a_task_that_is_cancelled_in_a_prompt_cancels_the_turn(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        prompt = await begin(version, agent)
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        await agent.heard("session/cancel")
+        assert session.state.cancelling
+        finish(version, agent, prompt, "cancelled")
+        await until(lambda: session.state.state == "idle")
+        again = start(session, "again")
+        agent.update(said("fine")) if version == 1 else None
+        second = await begin(version, agent)
+        finish(version, agent, second)
+        assert (await again).stop_reason == "end_turn"
+
+
+@simulated
+async def test_a_task_that_is_cancelled_while_its_prompt_waits_hurts_no_other() -> None:
+    async with talk(1) as (client, agent):
+        session = await client.new_session("/work")
+        first, second, third = (start(session, text) for text in ("one", "two", "three"))
+        prompt = await agent.heard("session/prompt")
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        agent.answer(prompt, DONE)
+        assert (await first).stop_reason == "end_turn"
+        last = await agent.heard("session/prompt")
+        assert last["params"]["prompt"][0]["text"] == "three"
+        agent.answer(last, DONE)
+        await third
+        assert "session/cancel" not in agent.methods()
+
+
+@both
+@simulated
+async def test_a_timeout_around_a_prompt_cancels_the_turn(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        with pytest.raises(TimeoutError):
+            await within(5, session.prompt("hello"))
+        prompt = await agent.heard("session/prompt")
+        await agent.heard("session/cancel")
+        agent.answer(prompt, INSERTED | STOPPED if version == 1 else INSERTED)
+        agent.update(CANCELLED) if version == 2 else None
+        await until(lambda: session.state.state == "idle")
+
+
+# ---- closing ---------------------------------------------------------------------------------
+
+
+@both
+@simulated
+async def test_a_session_that_is_closed_in_a_turn_cancels_it_first(version: int) -> None:
+    def close(agent: RawAgent, message: Json) -> None:
+        finish(version, agent, prompt, "cancelled")
+        agent.answer(message, {})
+
+    async with talk(version, {"session/close": close}) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        prompt = await begin(version, agent)
+        await session.close()
+        assert (await turn).stop_reason == "cancelled"
+        assert agent.methods()[-2:] == ["session/cancel", "session/close"]
+
+
+@both
+@simulated
+async def test_a_turn_that_the_agent_forgets_when_it_closes_ends_with_an_error(
+    version: int,
+) -> None:
+    async with talk(version, {"session/close": {}}) as (client, agent):
+        session = await client.new_session("/work")
+        turn = start(session)
+        await begin(version, agent)
+        await session.close()
+        with pytest.raises(twofold.ConnectionClosed, match="The session was closed"):
+            await within(1, turn)
+        assert session.state.state == "idle"
+
+
+# ---- handlers --------------------------------------------------------------------------------
+
+
+@both
+@simulated
+async def test_a_handler_that_fails_hurts_neither_the_state_nor_other_handlers(
+    version: int,
+) -> None:
+    problems = Problems()
+    async with talk(version, problems=problems) as (client, agent):
+        session = await client.new_session("/work")
+        heard: list[str] = []
+
+        @session.on_update
+        def fails(update: v2.SessionUpdate) -> None:
+            raise ValueError("broken")
+
+        @session.on_update
+        async def fails_later(update: v2.SessionUpdate) -> None:
+            await asyncio.sleep(0)
+            raise ValueError("broken later")
+
+        session.on_update(lambda update: heard.append(type(update).__name__))
+        turn = start(session)
+        prompt = await begin(version, agent)
+        agent.update({**call("t"), "title": "Work"}, said("one"))
+        await until(lambda: "AgentMessageChunk" in heard)
+        cancelling = asyncio.create_task(session.cancel())
+        await agent.heard("session/cancel")
+        finish(version, agent, prompt, "cancelled")
+        await cancelling
+        assert (await turn).stop_reason == "cancelled"
+        assert session.state.state == "idle"
+        assert session.state.tool_calls["t"].status == "cancelled"
+        assert heard[-1] == "StateUpdate"
+    assert len(problems.of("handler")) == 2 * len(heard)
+    assert {problem.kind for problem in problems} == {"handler"}
+
+
+@simulated
+async def test_a_handler_that_is_stuck_three_times_in_a_row_hears_no_more() -> None:
+    problems = Problems()
+    async with talk(2, problems=problems, handler_timeout=10) as (client, agent):
+        session = await client.new_session("/work")
+        calls: list[str] = []
+        fine: list[Any] = []
+
+        async def stuck(update: v2.SessionUpdate) -> None:
+            calls.append(type(update).__name__)
+            await asyncio.Event().wait()
+
+        session.on_update(fine.append)
+        session.on_update(stuck)
+        begun = now()
+        agent.update(*(said(f"{number} ") for number in range(100)))
+        await asyncio.sleep(31)
+        assert len(calls) == 3
+        assert len(fine) == 100
+        assert now() - begun == pytest.approx(31)
+    assert problems.of("stuck") == [
+        *["A handler did not come back within 10 seconds and was given up"] * 3,
+        "A handler did not return 3 times in a row: it is not called any more",
+    ]
+
+
+@both
+@simulated
+async def test_a_handler_cannot_wait_for_the_turn_that_waits_for_it(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session("/work")
+        errors: list[Exception] = []
+
+        @session.on_update
+        async def prompts(update: v2.SessionUpdate) -> None:
+            if not isinstance(update, v2.AgentMessageChunk):
+                return
+            await asyncio.sleep(0)
+            try:
+                await session.prompt("more")
+            except twofold.LocalError as error:
+                errors.append(error)
+            await session.cancel()
+
+        turn = start(session)
+        prompt = await begin(version, agent)
+        agent.update(said("one"))
+        await agent.heard("session/cancel")
+        finish(version, agent, prompt, "cancelled")
+        assert (await within(1, turn)).stop_reason == "cancelled"
+        [error] = errors
+        assert "in a task of its own" in str(error)
+
+
+@both
+@simulated
+async def test_a_handler_can_ask_the_agent_something(version: int) -> None:
+    async with talk(version, {"_acme/ask": 7}) as (client, agent):
+        session = await client.new_session("/work")
+        answers: list[Any] = []
+
+        @session.on_update
+        async def asks(update: v2.SessionUpdate) -> None:
+            if isinstance(update, v2.AgentMessageChunk):
+                answers.append(await client.request("_acme/ask", {"sessionId": "s"}))
+
+        turn = start(session)
+        prompt = await begin(version, agent)
+        agent.update(said("one"))
+        finish(version, agent, prompt)
+        await within(1, turn)
+        assert answers == [7]
+
+
+@both
+@simulated
+async def test_tool_calls_that_were_open_when_the_agent_died_do_not_go_on(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session()
+        turn = start(session)
+        await begin(version, agent)
+        tag = "tool_call" if version == 1 else "tool_call_update"
+        for name, status in (("a", "completed"), ("b", "in_progress"), ("c", "pending")):
+            agent.update({**call(name, status, title=name), "sessionUpdate": tag})
+        await until(lambda: len(session.state.tool_calls) == 3)
+        await agent.gone()
+        with pytest.raises(twofold.ConnectionEnded):
+            await turn
+        outcomes = [session.state.outcome(each) for each in session.state.tool_calls.values()]
+        assert outcomes == ["completed", "left_open", "left_open"]
+
+
+# ---- what belongs to no turn -----------------------------------------------------------------
+
+
+def load(agent: RawAgent) -> None:
+    """Answer `session/load` at once; whatever else comes of it comes later."""
+    agent.answers["session/load"] = {}
+
+
+async def after(seconds: float, *updates: Json, agent: RawAgent) -> None:
+    await asyncio.sleep(seconds)
+    agent.update(*updates)
+
+
+@simulated
+async def test_a_replay_that_comes_after_the_answer_to_load_is_no_part_of_the_reply() -> None:
+    async with talk(1) as (client, agent):
+        load(agent)
+        session = await client.load_session("s")
+        turn = start(session)
+        for number in range(20):  # longer than any silence, and without one
+            await asyncio.sleep(0.1)
+            agent.update(said(f"old {number} ", None))
+        assert agent.methods().count("session/prompt") == 0
+        prompt = await agent.heard("session/prompt")
+        agent.update(said("new", None))
+        agent.answer(prompt, DONE)
+        assert (await turn).text == "new"
+        assert now() == pytest.approx(2.0 + QUIET_LOADED)
+
+
+@simulated
+async def test_a_greeting_after_the_answer_to_new_is_no_part_of_the_reply() -> None:
+    async with talk(1) as (client, agent):
+        session = await client.new_session()
+        turn = start(session)
+        await after(0.04, said("Welcome!", None), agent=agent)
+        prompt = await agent.heard("session/prompt")
+        agent.update(said("new", None))
+        agent.answer(prompt, DONE)
+        assert (await turn).text == "new"
+        greeting = session.state.entries[0]
+        assert isinstance(greeting, twofold.Message)
+        assert greeting.text == "Welcome!"
+
+
+@simulated
+async def test_only_the_first_prompt_waits_for_silence_and_not_if_there_was_enough() -> None:
+    async with talk(1, {"session/prompt": DONE}) as (client, agent):
+        session = await client.new_session()
+        await session.prompt("one")
+        assert now() == QUIET_NEW
+        agent.update(said("an afterthought", None))
+        await session.prompt("two")
+        assert now() == QUIET_NEW
+        load(agent)
+        await client.load_session("s")  # told again, it may be told late
+        await session.prompt("three")
+        assert now() == QUIET_NEW + QUIET_LOADED
+        await client.new_session()
+        await asyncio.sleep(60)
+        before = now()
+        await session.prompt("four")
+        assert now() == before
+
+
+@simulated
+async def test_version_2_marks_its_turns_and_waits_for_no_silence() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session()
+        turn = start(session)
+        finish(2, agent, await begin(2, agent))
+        await turn
+        assert now() == 0
+
+
+@simulated
+async def test_an_agent_that_never_falls_silent_gets_the_prompt_all_the_same() -> None:
+    async with talk(1) as (client, agent):
+        session = await client.new_session()
+        turn = start(session)
+
+        async def talk_on() -> None:
+            while True:
+                await after(QUIET_NEW / 2, said("on and ", None), agent=agent)
+
+        talking = asyncio.create_task(talk_on())
+        prompt = await agent.heard("session/prompt")
+        assert now() == LONGEST_QUIET
+        talking.cancel()
+        agent.answer(prompt, DONE)
+        await turn
+
+
+@simulated
+async def test_what_is_no_part_of_a_reply_delays_no_prompt() -> None:
+    async with talk(1, {"session/prompt": DONE}) as (client, agent):
+        session = await client.new_session()
+        turn = start(session)
+        commands = {"sessionUpdate": "available_commands_update", "availableCommands": []}
+        usage = {"sessionUpdate": "usage_update", "used": 1, "size": 2}
+        await after(QUIET_NEW / 2, commands, usage, agent=agent)
+        await turn
+        assert now() == QUIET_NEW
+
+
+@simulated
+async def test_a_prompt_that_waits_for_silence_can_be_cancelled_and_is_never_sent() -> None:
+    async with talk(1) as (client, agent):
+        session = await client.new_session()
+        turn = start(session)
+        await asyncio.sleep(0)
+        await session.cancel()
+        assert (await turn).stop_reason == "cancelled"
+        other = start(session)
+        await asyncio.sleep(0)
+        other.cancel()
+        await asyncio.wait([other])
+        await asyncio.sleep(1)
+        assert not {"session/prompt", "session/cancel"}.intersection(agent.methods())
+
+
+@simulated
+async def test_a_prompt_that_waits_for_silence_fails_when_the_agent_goes() -> None:
+    async with talk(1) as (client, agent):
+        session = await client.new_session()
+        turn = start(session)
+        await asyncio.sleep(0)
+        await agent.gone()
+        with pytest.raises(twofold.ConnectionEnded):
+            await turn
+        assert now() <= QUIET_NEW
+
+
+@both
+@simulated
+async def test_a_session_is_in_a_turn_from_the_prompt_to_its_end(version: int) -> None:
+    async with talk(version) as (client, agent):
+        session = await client.new_session()
+        seen: list[bool] = []
+        session.on_update(lambda update: seen.append(session.in_turn))
+        agent.update(said("before"))
+        await until(lambda: seen == [False])
+        turn = start(session)
+        prompt = await begin(version, agent)
+        agent.update(said("inside"))
+        finish(version, agent, prompt)
+        await turn
+        agent.update(said("after"))
+        await until(lambda: seen[-1] is False)
+        assert seen[0] is False
+        assert all(seen[1:-1])

@@ -327,7 +327,7 @@ def test_an_agent_of_one_version_speaks_it(only: Version, asked: Version | None)
         async with meeting(asked, versions=(only,)) as met:
             session = await met.client.new_session()
             await session.prompt("/stream")
-            return met.client.version
+            return met.client.protocol_version
 
     if asked is not None:
         with pytest.raises(twofold.TwofoldError):

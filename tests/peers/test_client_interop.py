@@ -129,7 +129,7 @@ def mode(session: ClientSession) -> Json:
 
 async def introduces(meeting: Meeting) -> None:
     client, agent = meeting.client, meeting.agent
-    assert client.version == agent.version
+    assert client.protocol_version == agent.version
     assert (client.agent.info.name, client.agent.info.version) == (agent.name, agent.release)
     [method] = client.auth_methods
     assert isinstance(method, v2.AuthMethodAgent)
@@ -379,7 +379,7 @@ def test_a_version_that_the_agent_does_not_speak_is_refused(agent: Agent) -> Non
     with pytest.raises((twofold.WrongVersion, twofold.RequestFailed)) as caught:
         asyncio.run(scenario())
     if isinstance(caught.value, twofold.WrongVersion):
-        assert caught.value.version == agent.version
+        assert caught.value.protocol_version == agent.version
 
 
 def test_several_sessions_go_on_at_once_and_several_prompts_one_by_one(agent: Agent) -> None:

@@ -150,7 +150,7 @@ class Script:
         )
         client = self._client = await self._open.enter_async_context(connection)
         return {
-            "version": client.version,
+            "version": client.protocol_version,
             "info": {"name": client.agent.info.name, "version": client.agent.info.version},
             "auth": [json_of(method)["methodId"] for method in client.auth_methods],
         }

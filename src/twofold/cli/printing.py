@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Final, Literal, TextIO, TypeAlias
 
 from twofold.client.permissions import Question
+from twofold.client.prompting import Reply
 from twofold.client.session import ClientSession
-from twofold.client.turns import Reply
 from twofold.session import Message, Session, ToolCall, snapshot
 from twofold.term.lines import all_rows, plain
 from twofold.term.question_lines import Page, block_of
@@ -118,7 +118,7 @@ class Printer:
         self._decided = 0
         self._broken_off = False
         self._asked: dict[int | str, Question] = {}
-        session.permissions.on_ask = self._asked.__setitem__
+        session.on_question(self._asked.__setitem__)
         session.on_update(self._came)
 
     def _came(self, update: v2.SessionUpdate) -> None:

@@ -15,10 +15,10 @@ from msgspec import Struct
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.cli.unattended import Problems, sits_there, slow, with_login
 from twofold.client.client import Client, Offered
-from twofold.client.known_sessions import NotTakenUp, known_sessions, take_up
+from twofold.client.known_sessions import NotReopened, known_sessions, reopen
 from twofold.client.launch import Connecting, Seconds, on_signals
+from twofold.client.prompting import Reply
 from twofold.client.session import ClientSession
-from twofold.client.turns import Reply
 from twofold.convert.versions import Version
 from twofold.errors import PeerError, TwofoldError
 from twofold.policy import Policy
@@ -142,7 +142,7 @@ class _Turn:
         try:
             session = await self._open(client)
             return session, await self._prompt(session)
-        except (RequestFailed, NotTakenUp):
+        except (RequestFailed, NotReopened):
             # now, for an agent that is ended may have more to say, and none of it of this
             self.complaints = await self._connecting.complaints.told()
             raise
@@ -155,7 +155,7 @@ class _Turn:
                 raise NoneToResume(client)
             session_id = known.sessions[0].session_id
         if session_id is not None:
-            return await take_up(client, session_id, cwd, self._wanted.command, replay=False)
+            return await reopen(client, session_id, cwd, self._wanted.command, replay=False)
         return await client.new_session(cwd)
 
     async def _prompt(self, session: ClientSession) -> Reply:

@@ -1,16 +1,14 @@
-"""The sessions that an agent knows, for people to choose from.
+"""The sessions that an agent lists, for a person to choose from and open again.
 
-An agent is believed in what it lists, not in how much: the list ends after so many sessions and so
-many pages, and says so. Texts are safe to show and of bounded length, but for the ids, with which
-sessions are asked for.
+However long the agent's list is, a bounded number of sessions and pages is read. Titles and times
+are safe to show and of bounded length; ids are as the agent sent them, because requests need them.
 """
 
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from twofold.client.client import Client
 from twofold.client.session import ClientSession
@@ -22,31 +20,40 @@ from twofold.transport.commands import shown
 from twofold.wire import v2
 
 MOST = 1000
-"""How many sessions are listed, and how many pages are asked for."""
+"""How many sessions, and how many pages of them, are read."""
 
 
 class Known(Struct, frozen=True):
-    """What an agent listed, the last updated first; `more` if it had not come to an end."""
+    """The sessions of an agent."""
 
     sessions: list[v2.SessionInfo]
+    """The last updated first."""
     more: bool = False
+    """The agent's list goes on."""
 
 
-class NotTakenUp(PeerError):
-    """The agent refused to load or resume a session."""
+class NotReopened(PeerError):
+    """The agent refused to load or resume a session.
+
+    Attributes:
+        session_id: The session.
+        error: The error that the agent sent.
+    """
 
     def __init__(
         self, error: RequestFailed, session_id: str, client: Client, command: Sequence[str]
     ) -> None:
-        lists = f" {client.agent_name} cannot list those that it knows."
+        advice = f" {client.agent_name} cannot list its sessions."
         if client.can("list"):
-            lists = f" The sessions that it knows: twofold sessions --all -- {shown(command)}"
-        super().__init__(f"The session {one_line(session_id)!r} cannot be resumed: {error}.{lists}")
+            advice = f" To list its sessions: twofold sessions --all -- {shown(command)}"
+        super().__init__(
+            f"The session {one_line(session_id)!r} cannot be resumed: {error}.{advice}"
+        )
         self.session_id = session_id
         self.error = error
 
 
-async def take_up(
+async def reopen(
     client: Client,
     session_id: str,
     cwd: str | os.PathLike[str],
@@ -56,7 +63,9 @@ async def take_up(
 ) -> ClientSession:
     """Load the session if `replay` is wanted and the agent can, else resume it.
 
-    Raises `NotTakenUp`; a login that is needed first is left to the caller.
+    Raises:
+        NotReopened: The agent refused.
+        RequestFailed: The agent wants a login first.
     """
     try:
         if replay and client.can("load"):
@@ -65,44 +74,34 @@ async def take_up(
     except RequestFailed as error:
         if error.code == AUTH_REQUIRED:
             raise
-        raise NotTakenUp(error, session_id, client, command) from None
+        raise NotReopened(error, session_id, client, command) from None
 
 
 async def known_sessions(client: Client, cwd: str | os.PathLike[str] | None) -> Known:
-    """The sessions of `cwd`, or all; raises `NotSupported` for an agent that cannot list them."""
-    client.must("list", "list its sessions")
-    where = _absolute(cwd) if cwd is not None else UNSET
-    cursor: Any = UNSET
-    seen: set[str] = set()
+    """List the sessions of `cwd`, or all.
+
+    Raises:
+        NotSupported: The agent cannot list its sessions.
+        RequestFailed: The agent refused, for example because it wants a login first.
+    """
+    infos = client.list_sessions(cwd, limit=MOST)
     listed: dict[str, v2.SessionInfo] = {}
-    while len(listed) < MOST and len(seen) < MOST:
-        page = await client.call("session/list", v2.ListSessionsRequest(where, cursor))
-        for info in page.sessions:
-            listed.setdefault(info.session_id, info)
-        cursor = page.next_cursor
-        if not cursor or cursor in seen:  # an agent that gives a cursor again would go on
-            cursor = None
-            break
-        seen.add(cursor)
-    found = list(listed.values())
-    there = [each for each in found[:MOST] if cwd is None or _same(each.cwd, cwd)]
-    return Known(newest_first(there), more=bool(cursor) or len(found) > MOST)
-
-
-def _absolute(cwd: str | os.PathLike[str]) -> str:
-    return os.path.abspath(cwd)
+    async for info in infos:
+        listed.setdefault(info.session_id, info)
+    there = [each for each in listed.values() if cwd is None or _same(each.cwd, cwd)]
+    return Known(newest_first(there), more=infos.more)
 
 
 def _same(one: str, other: str | os.PathLike[str]) -> bool:
-    """Whether both name one directory; not every agent looks at the one it is asked for."""
+    """Whether both paths are one directory: some agents ignore the directory in the request."""
     try:
         return os.path.realpath(one) == os.path.realpath(other)
-    except (OSError, ValueError):  # no path at all
+    except (OSError, ValueError):  # not a path
         return False
 
 
 def when(info: v2.SessionInfo) -> str:
-    """When it was updated, in the time of this place; empty if that is not said."""
+    """When a session was updated, in local time; empty if the agent did not send it."""
     try:
         time = datetime.fromisoformat(info.updated_at or "")
         local = (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone()
@@ -112,11 +111,11 @@ def when(info: v2.SessionInfo) -> str:
 
 
 def title(info: v2.SessionInfo, longest: int = 80) -> str:
-    """What it is called, on one line; empty if it has no name."""
+    """The title of a session on one line; empty if it has none."""
     return shortened(info.title or "", longest)
 
 
 def shortened(text: str, longest: int) -> str:
-    """A text of a peer on one line of at most so many characters."""
+    """A text of the agent on one line of at most `longest` characters."""
     line = one_line(text)
     return line if len(line) <= longest else f"{line[: longest - 1]}…"

@@ -17,9 +17,8 @@ from msgspec import Struct
 
 from twofold.client.client import Client, Offered, connect
 from twofold.client.incoming import Elicit
-from twofold.client.negotiate import Silent
+from twofold.client.negotiate import Silent, WantedVersion
 from twofold.client.permissions import Ask
-from twofold.convert.versions import Version
 from twofold.peer.problems import Report, log
 from twofold.policy import Policy
 from twofold.rpc.frames import LIMIT
@@ -44,7 +43,7 @@ class Wanted(Struct, kw_only=True):
     command: list[str]
     policy: Policy
     cwd: Path
-    version: Version | None = None
+    version: WantedVersion | None = None
     resume: str | None = None
     """Go on with this session."""
     choose: bool = False
@@ -103,7 +102,7 @@ class Connecting:
         command: Sequence[str],
         *,
         cwd: Path | None = None,
-        version: Version | None = None,
+        version: WantedVersion | None = None,
         policy: Policy | None = None,
         offer: frozenset[Offered] = frozenset(),
         pass_env: Sequence[str] = (),
@@ -218,7 +217,7 @@ class Connecting:
     def _note_agent(self, client: Client) -> None:
         if self._record is not None:
             agent = {"name": client.agent.info.name, "version": client.agent.info.version}
-            self._record.note("negotiated", version=client.version, agent=agent)
+            self._record.note("negotiated", version=client.protocol_version, agent=agent)
 
     def _note_exit(self) -> None:
         if self._record is not None and self._process is not None:

@@ -1,8 +1,8 @@
-"""Who answers a permission request: a rule, a person, or nobody.
+"""The permission requests of one session, each from when it is received to its one answer.
 
-A request waits in the session's state until it is settled, once: by the policy, by an answer that
-was given for always, by a person, or by a cancel. Without anyone to ask it is rejected. An option
-is picked by its kind; nothing is allowed because of what it is called or where it stands.
+A request is pending in the session's state until it is settled, once: by an answer that was given
+for always, by the policy, by a person, or by a cancel. If there is nobody to ask it is rejected. An
+option is picked by its kind; nothing is allowed because of an option's name, id or position.
 """
 
 import asyncio
@@ -15,6 +15,8 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from twofold.client.updates import Updates
+from twofold.client.watching import Subscription
 from twofold.errors import LocalError
 from twofold.peer.problems import Problem, Report, described
 from twofold.policy import (
@@ -31,7 +33,6 @@ from twofold.policy import (
 )
 from twofold.rpc.errors import RequestError
 from twofold.session import Permission, Session, ToolCall
-from twofold.session.changes import Changes
 from twofold.wire import v2
 from twofold.wire.shared import (
     CancelledPermissionOutcome,
@@ -40,43 +41,55 @@ from twofold.wire.shared import (
 )
 
 PENDING = 1000
-"""How many requests of one session may wait for an answer; more are refused."""
+"""How many requests of one session may be pending; more are refused."""
 PENDING_IN_ALL = 4000
 """The same for all sessions of a connection."""
 DECIDED = 100_000
 """How many decisions of one session are kept; after so many, requests are refused."""
 REMEMBERED = 1000
-"""How many answers for always a session keeps: with one more the oldest is asked again."""
+"""How many answers for always a session keeps; one more removes the oldest."""
 HOME = os.path.expanduser("~")
 
 
 class Question(Struct):
-    """What a person is asked: everything there is to see before saying yes."""
+    """A permission request, as the `ask` callback gets it."""
 
     session: Session
+    """The state of the session, the pending request included."""
     request: v2.RequestPermissionRequest
+    """The request itself: title, description, options and what it is about."""
     subject: Subject
+    """What rules are matched against: kind, paths, command, directory, variables, scripts."""
     before: ToolCall | None = None
-    """The tool call as it was before the request patched it, if the session knew it."""
+    """The tool call as it was before the request patched it, if the session had it."""
     content: tuple[v2.ToolCallContent, ...] = ()
     """What this client itself would do, such as the diff of a file it is asked to write."""
 
     @property
     def options(self) -> list[PermissionOption]:
-        """The answers to choose from, by kind."""
+        """The answers to choose from."""
         return self.request.options
 
     def option(self, kind: str) -> PermissionOption | None:
-        """The option of a kind, if there is one: `allow_once`, `reject_once`, …"""
+        """The first option of a kind.
+
+        Args:
+            kind: `allow_once`, `allow_always`, `reject_once` or `reject_always`.
+
+        Returns:
+            The option, or None if the agent offers none of this kind.
+        """
         return next((option for option in self.options if option.kind == kind), None)
 
 
 Ask: TypeAlias = Callable[[Question], PermissionOption | None | Awaitable[PermissionOption | None]]
-"""Asks a person: the chosen option, or None to reject."""
+"""Asks a person; returns the chosen option, or None to reject."""
+OnQuestion: TypeAlias = Callable[[int | str, Question], None]
+"""Called with the id of every permission request and its question, before anyone decides."""
 
 
 class NoSuchOption(LocalError):
-    """Whoever was asked answered with something else than one of the options."""
+    """The `ask` callback returned something else than one of the options or None."""
 
     def __init__(self, answer: object) -> None:
         super().__init__(
@@ -85,16 +98,16 @@ class NoSuchOption(LocalError):
 
 
 class Waiting(Struct, eq=False):
-    """A request that waits for its answer."""
+    """A pending request."""
 
     request_id: int | str
     question: Question
     answer: asyncio.Future[Decided]
     person: asyncio.Task[None] | None = None
     awaited: bool = False
-    """Someone is there to pass the answer on."""
+    """A task waits for the answer, to send it to the agent."""
     rule: Rule | None = None
-    """The rule that leaves it to a person, if one does."""
+    """The rule that decided to ask a person, if one did."""
 
 
 class Permissions:
@@ -102,41 +115,47 @@ class Permissions:
 
     def __init__(
         self,
-        session: Callable[[], Session],
-        tell: Callable[[Changes], None],
+        updates: Updates,
         policy: Policy,
         ask: Ask | None,
         report: Report,
-        roots: Callable[[], Sequence[str]] = tuple,
-        pending: Callable[[], int] | None = None,
+        roots: Callable[[], Sequence[str]],
+        count_all: Callable[[], int],
     ) -> None:
-        """`pending` counts the requests that wait in all sessions of the connection."""
+        """`count_all` counts the pending requests of all sessions of the connection."""
+        self._updates = updates
         self._roots = roots
-        self._session = session
-        self._pending = pending or (lambda: len(self._waiting))
+        self._count_all = count_all
         self._again = 0
         self._full = False
         """It was reported that requests are refused."""
-        self._tell = tell
         self._policy = policy
         self._ask = ask
         self._report = report
         self._waiting: dict[int | str, Waiting] = {}
         self.rules: list[Rule] = []
-        """What was answered for always, in this session."""
+        """What was answered for always in this session."""
         self.decisions: list[Decided] = []
         """Every decision, with the rule that made it."""
-        self.on_ask: Callable[[int | str, Question], None] = lambda request_id, question: None
-        """Called with every request and its id, before anyone decides."""
+        self._on_question: list[OnQuestion] = []
+
+    def on_question(self, callback: OnQuestion) -> Subscription:
+        """Call `callback` with every request and its id, before anyone decides."""
+        self._on_question = [*self._on_question, callback]
+
+        def cancel() -> None:
+            self._on_question = [each for each in self._on_question if each is not callback]
+
+        return Subscription(cancel)
 
     @property
     def pending(self) -> bool:
-        """Whether something waits for an answer."""
+        """Whether a request is pending."""
         return bool(self._waiting)
 
     @property
     def count(self) -> int:
-        """How many requests wait for an answer."""
+        """How many requests are pending."""
         return len(self._waiting)
 
     def ask(
@@ -146,28 +165,36 @@ class Permissions:
         subject: Subject | None = None,
         content: tuple[v2.ToolCallContent, ...] = (),
     ) -> Waiting:
-        """Hold a request in the session's state until it is settled; a rule may do it at once.
+        """Add a request to the session's state until it is settled; a rule may settle it at once.
 
-        Raises `RequestError` if too many wait.
+        Args:
+            request_id: The id of the agent's request.
+            request: The request, in version 2.
+            subject: What it is about; by default it is read from the request.
+            content: What this client itself would do.
+
+        Raises:
+            RequestError: Too many requests are pending.
         """
-        session = self._session()
+        session = self._updates.state
         self._check_room()
         asked = request_id
         while request_id in session.permissions:  # an id that is used twice at once
             self._again += 1
             request_id = f"{asked}:again:{self._again}"
-        self._tell(session.ask(request_id, request))
+        self._updates.watchers.changed(session.ask(request_id, request))
         before = session.permissions[request_id].before
         subject = self._subject(request, subject, before, content)
         question = Question(session, request, subject, before, content)
-        self.on_ask(request_id, question)
+        for callback in self._on_question:
+            callback(request_id, question)
         answer: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
         waiting = self._waiting[request_id] = Waiting(request_id, question, answer)
         if session.cancelling:
             self._settle(waiting, None, "cancel")
         elif not self._by_rule(waiting):
             waiting.person = asyncio.create_task(self._by_person(waiting))
-            # also if whoever asks was cancelled meanwhile: nothing stays pending
+            # even if the task was cancelled meanwhile: nothing stays pending
             waiting.person.add_done_callback(lambda _: self._settle_by_nobody(waiting))
         return waiting
 
@@ -181,15 +208,15 @@ class Permissions:
         if subject is not None:
             return with_shown(subject, request, content=content)
         names = names_of(*self._roots()[:1])
-        return subject_of(request, self._session(), before=before, directories=names, home=HOME)
+        return subject_of(request, self._updates.state, before=before, directories=names, home=HOME)
 
     def _check_room(self) -> None:
-        """Refuse what is too much: an agent that floods a person with questions gets no answers."""
+        """Refuse a request if too many are pending: an agent must not flood a person with them."""
         advice = "wait for answers before you ask more"
         refused: RequestError | None = None
         if len(self._waiting) >= PENDING:
             refused = RequestError.too_many("permission requests in this session", PENDING, advice)
-        elif self._pending() >= PENDING_IN_ALL:
+        elif self._count_all() >= PENDING_IN_ALL:
             refused = RequestError.too_many("permission requests at once", PENDING_IN_ALL, advice)
         elif len(self.decisions) >= DECIDED:
             advice = "go on in a new session"
@@ -199,12 +226,12 @@ class Permissions:
             return
         if not self._full:
             self._full = True
-            text = f"The agent asks for too much, and is refused: {refused.message}"
-            self._report(Problem("limit", text, self._session().session_id))
+            text = f"Permission requests of the agent are refused: {refused.message}"
+            self._report(Problem("limit", text, self._updates.session_id))
         raise refused
 
     async def answered(self, waiting: Waiting) -> Decided:
-        """The answer; if whoever waits for it is cancelled the request is withdrawn."""
+        """Wait for the decision; if this is cancelled the request is withdrawn."""
         waiting.awaited = True
         try:
             return await waiting.answer
@@ -213,19 +240,19 @@ class Permissions:
                 self._over(waiting)
 
     def unless_awaited(self, waiting: Waiting) -> None:
-        """Withdraw a request that was taken back before anyone came to wait for its answer."""
+        """Withdraw a request that the agent cancelled before `answered` was called for it."""
         if not waiting.awaited:
             self._over(waiting)
 
     def cancel(self) -> None:
-        """The turn was cancelled: whatever waits is answered `cancelled`."""
+        """Answer every pending request with `cancelled`."""
         for waiting in list(self._waiting.values()):
             self._settle(waiting, None, "cancel")
 
     # ---- who decides
 
     def _by_rule(self, waiting: Waiting) -> bool:
-        # what was answered for always comes first, but nothing goes before a rule that rejects
+        # answers for always come first, but a rule that rejects beats them
         policy = Policy([*self.rules, *self._policy.rules], self._policy.otherwise)
         ruling = policy.decide(waiting.question.subject)
         waiting.rule = ruling.rule
@@ -233,7 +260,7 @@ class Permissions:
             return False
         option = choose(waiting.question.options, ruling.decision)
         if option is None and ruling.decision == "allow":
-            return False  # there is no option that allows just this: a person decides
+            return False  # no option allows just this: a person decides
         by: By = "remembered" if ruling.rule in self.rules else "policy"
         self._settle(waiting, option, by, ruling.rule)
         return True
@@ -249,7 +276,7 @@ class Permissions:
             if chosen is not None and chosen not in question.options:
                 raise NoSuchOption(chosen)
         except Exception as error:
-            text = f"Asking for permission failed, so it is rejected: {described(error)}"
+            text = f"The ask callback raised {described(error)}: the permission is rejected"
             self._report(Problem("handler", text, error=error))
             return
         option = choose(question.options, "reject") if chosen is None else chosen
@@ -267,7 +294,7 @@ class Permissions:
             for waiting in list(self._waiting.values()):
                 self._by_rule(waiting)
 
-    # ---- the end of it
+    # ---- settling
 
     def _settle(
         self, waiting: Waiting, option: PermissionOption | None, by: By, rule: Rule | None = None
@@ -278,7 +305,7 @@ class Permissions:
         subject = waiting.question.subject
         unruled = rule is None and by in ("policy", "nobody") and kind != "allow_once"
         why = advice(subject) if unruled else ""
-        # what was only mentioned may be large, and decisions are kept
+        # decisions are kept, and texts that were only mentioned may be large
         subject = replace(subject, mentioned=(), texts=())
         call = Permission(waiting.request_id, waiting.question.request).tool_call_id
         decided = Decided(waiting.request_id, subject, identity, kind, by, rule, call, why)
@@ -288,17 +315,18 @@ class Permissions:
         return True
 
     def _over(self, waiting: Waiting, outcome: v2.RequestPermissionOutcome | None = None) -> None:
-        """Nobody has to be asked any more; without an outcome the request was withdrawn."""
-        waiting.answer.cancel()  # does nothing to one that was given
+        """Remove a request; without an outcome it was withdrawn."""
+        waiting.answer.cancel()  # does nothing once it has a result
         if self._waiting.pop(waiting.request_id, None) is None:
             return
         if waiting.person is not None and waiting.person is not asyncio.current_task():
             waiting.person.cancel()
-        self._tell(self._session().settle(waiting.request_id, outcome))
+        changes = self._updates.state.settle(waiting.request_id, outcome)
+        self._updates.watchers.changed(changes)
 
 
 def names_of(*directories: str) -> tuple[str, ...]:
-    """Each directory as it was given, and where it really is."""
+    """Each directory as it was given, and with its links resolved."""
     names = list(directories)
     with suppress(OSError):  # a link that changes while it is followed
         names += map(os.path.realpath, directories)
@@ -306,7 +334,7 @@ def names_of(*directories: str) -> tuple[str, ...]:
 
 
 def response(decided: Decided) -> v2.RequestPermissionResponse:
-    """A decision as the agent is told of it."""
+    """A decision as the answer to the agent."""
     if decided.option_id is None:
         return v2.RequestPermissionResponse(CancelledPermissionOutcome())
     return v2.RequestPermissionResponse(SelectedPermissionOutcome(decided.option_id))

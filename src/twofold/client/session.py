@@ -1,496 +1,355 @@
-"""One session of a client: what is said in it, and what it looks like now.
-
-The state is the core's `Session`, whichever version the agent speaks: what a version 1 agent says
-is lifted on its way in. Everything that belongs to the session (updates, permission requests, the
-answers to what was asked) passes through one inbox, in the order of the wire.
-"""
+"""A session with an agent, as users hold it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Sequence
+from types import TracebackType
+from typing import Any, Self
 
 from msgspec.structs import replace
 
-from twofold.client.feed import (
+from twofold.client.open_session import OpenSession
+from twofold.client.permissions import OnQuestion
+from twofold.client.prompt_blocks import Part, blocks_of
+from twofold.client.prompting import GIVE_UP, Reply
+from twofold.client.watching import (
     RATE,
-    SILENCE_LOADED,
-    SILENCE_NEW,
     ChangeFeed,
+    ChangeSubscription,
     OnChange,
     OnUpdate,
-    Watchers,
+    Subscription,
 )
-from twofold.client.permissions import Permissions, Waiting, response
-from twofold.client.turns import GIVE_UP, Part, Reply, Turns, blocks_of
-from twofold.convert.drafts import lift, lift_permission
-from twofold.convert.losses import Loss, Losses
-from twofold.convert.upgrader import Upgrader
-from twofold.errors import BadAnswer, ConnectionClosed, LocalError, NotSupported, PeerError
-from twofold.peer.inbox import Inbox
+from twofold.errors import BadAnswer, LocalError, NotSupported, PeerError
 from twofold.peer.problems import Problem
-from twofold.policy import Decided, Subject
+from twofold.policy import Decided
 from twofold.rpc.errors import RESOURCE_NOT_FOUND, RequestFailed
-from twofold.rpc.messages import Request
 from twofold.session import Session
 from twofold.wire import v1, v2
-from twofold.wire.shared import CancelledPermissionOutcome
-
-# What can be set in a session: config options, and the modes of version 1 that stand for one.
-
-
-async def set_mode(session: "ClientSession", mode: str) -> None:
-    """Choose a mode: the config option of category `mode`, whatever it is called."""
-    for option in session.state.config_options:
-        if isinstance(option, v2.SessionConfigSelect) and option.category == "mode":
-            await set_config_option(session, option.config_id, mode)
-            return
-    raise NotSupported(f"{session.client.agent_name} has no modes in this session.")
-
-
-async def set_config_option(session: "ClientSession", config_id: str, value: str | bool) -> None:
-    """Choose a value for a config option; the state shows it when the agent has agreed."""
-    upgrader = session.upgrader
-    # the option was made of modes: only then is there no option of the agent's own
-    if upgrader is not None and upgrader.is_made_mode(config_id):
-        await _set_mode_v1(session, str(value))
-        return
-
-    def arrived(outcome: Any) -> Awaitable[None] | None:
-        return _options_set(session, config_id, value, outcome)
-
-    kind = "boolean" if isinstance(value, bool) else "id"
-    request = v2.SetSessionConfigOptionRequest(session.session_id, config_id, kind, value)
-    try:
-        await session.client.call(
-            "session/set_config_option", request, arrived=session.then(arrived)
-        )
-    except BadAnswer as error:  # it agreed, though not in the words of the protocol
-        session.client.report(Problem("answer", str(error), session.session_id))
-
-
-async def _set_mode_v1(session: "ClientSession", mode: str) -> None:
-    def chosen(outcome: Any) -> Awaitable[None] | None:
-        if isinstance(outcome, Exception) or session.upgrader is None:
-            return None
-        return session.apply_all(session.upgrader.mode_set(mode))
-
-    request = v1.SetSessionModeRequest(session.session_id, mode)
-    await session.client.request_v1("session/set_mode", request, session.then(chosen))
-
-
-def _options_set(
-    session: "ClientSession", config_id: str, value: str | bool, outcome: Any
-) -> Awaitable[None] | None:
-    """The answer, in its place among the updates."""
-    upgrader = session.upgrader
-    if isinstance(outcome, v1.SetSessionConfigOptionResponse) and upgrader is not None:
-        return session.apply_all(upgrader.update(v1.ConfigOptionUpdate(outcome.config_options)))
-    if isinstance(outcome, v2.SetSessionConfigOptionResponse):
-        return session.apply_all([v2.ConfigOptionUpdate(outcome.config_options)])
-    if not isinstance(outcome, BadAnswer):
-        return None
-    options = [_chosen(option, config_id, value) for option in session.state.config_options]
-    if upgrader is not None:
-        own = [option for option in options if not upgrader.is_made_mode(_id_of(option))]
-        options = upgrader.options_set(v2.SetSessionConfigOptionResponse(own))
-    return session.apply_all([v2.ConfigOptionUpdate(options)])
-
-
-def _chosen(
-    option: v2.SessionConfigOption, config_id: str, value: str | bool
-) -> v2.SessionConfigOption:
-    return replace(option, current_value=value) if _id_of(option) == config_id else option
-
-
-def _id_of(option: v2.SessionConfigOption) -> str:
-    return option.config_id if isinstance(option, v2.SessionConfigCommon) else ""
-
-
-if TYPE_CHECKING:
-    from twofold.client.client import Client
-
-F = TypeVar("F", bound=OnUpdate)
-
-LOSSES = 100
-"""How many different losses of a session are told of."""
+from twofold.wire.content import ContentBlock
 
 
 class ClientSession:
-    """A session with an agent. `Client.new_session` and its siblings make it."""
+    """A session with an agent. `Client.new_session`, `load_session` and `resume_session` make it.
 
-    def __init__(self, client: "Client", session_id: str) -> None:
-        self.client = client
-        self.session_id = session_id
-        self.state = Session(session_id)
-        """What the session looks like now. Read it; only updates change it.
+    As an asynchronous context manager it is closed when the block is left:
+    `async with await client.new_session() as session: …`.
+    """
 
-        When the session is loaded again it is told from its beginning, into another object.
-        """
-        self.roots: list[str] = []
-        """The directories that the session may touch; the first is where it works."""
-        self.closed = False
-        self.inbox: Inbox = client.inbox_of(session_id)
-        self._upgrader = self._new_upgrader() if client.version == 1 else None
-        self._lifting: Upgrader | None = None
-        self._watchers = Watchers(session_id, client.report)
-        self._handlers, self._feeds = self._watchers.handlers, self._watchers.feeds
-        self.permissions = Permissions(
-            lambda: self.state,
-            self._watchers.told,
-            client.policy,
-            client.ask,
-            client.report,
-            lambda: self.roots,
-            client.count_questions,
-        )
-        self._turns = Turns(self, self._watchers)
-        self._why: Exception | None = None
+    def __init__(self, opened: OpenSession) -> None:
+        self._opened = opened
+        self._agent = opened.agent
+        self._updates = opened.updates
+        self._prompts = opened.prompts
 
     @property
-    def upgrader(self) -> Upgrader | None:
-        """What lifts the words of an agent of version 1; None for version 2."""
-        return self._upgrader
+    def session_id(self) -> str:
+        """The id that the agent gave the session."""
+        return self._opened.session_id
+
+    @property
+    def state(self) -> Session:
+        """What the session looks like now. Read it; only updates change it.
+
+        Loading the session again replaces it by another object.
+        """
+        return self._updates.state
+
+    @property
+    def roots(self) -> list[str]:
+        """The directories that the session may touch; the first is where it works."""
+        return list(self._opened.roots)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session was closed, or its agent is gone."""
+        return self._updates.closed
 
     @property
     def decisions(self) -> list[Decided]:
         """Every permission that was decided, by whom and by which rule."""
-        return self.permissions.decisions
-
-    def _new_upgrader(self) -> Upgrader:
-        losses = _Told(self.session_id, self.client.report)
-        return Upgrader(losses, own_terminals=self.client.offers_terminals)
+        return self._opened.permissions.decisions
 
     # ---- watching
 
-    def on_update(self, handler: F) -> F:
-        """Have `handler(update)` called for every update, in order; it may be a coroutine.
+    def on_update(self, handler: OnUpdate) -> Subscription:
+        """Call `handler` with every update, in wire order.
 
-        The next update and the answer to a prompt wait until it is done, so a slow one slows the
-        agent down; one that does not come back is given up after a while.
+        The next update and the answer to a prompt wait until the handler has returned, so a slow
+        handler slows the agent down. One that does not return within the `handler_timeout` of
+        `connect` is given up.
+
+        Args:
+            handler: A function or a coroutine function that gets an update of version 2.
+
+        Returns:
+            The subscription; its `cancel` stops the calls.
         """
-        self._handlers.append(handler)
-        return handler
+        _check_callable(handler)
+        return self._updates.watchers.on_update(handler)
 
-    def on_change(self, callback: OnChange, rate: float = RATE) -> Callable[[], None]:
-        """Have `callback(changes)` called at most `rate` times a second; returns what stops it."""
-        return self._watchers.call_back(callback, rate)
+    def on_change(self, callback: OnChange, rate: float = RATE) -> ChangeSubscription:
+        """Call `callback` with lists of change facts at a frame rate.
 
-    def flush_changes(self) -> None:
-        """Have every callback of `on_change` called now with what has changed by now."""
-        self._watchers.flush()
+        Args:
+            callback: Gets a list of facts, each once: read again what they name.
+            rate: How many calls a second are made at most; 0 for no limit.
+
+        Returns:
+            The subscription; its `cancel` stops the calls.
+        """
+        _check_callable(callback)
+        return self._updates.watchers.on_change(callback, rate)
+
+    def on_question(self, callback: OnQuestion) -> Subscription:
+        """Call `callback` with every permission request, before anyone decides.
+
+        Args:
+            callback: Gets the id of the request, as in `state.permissions`, and its `Question`.
+
+        Returns:
+            The subscription; its `cancel` stops the calls.
+        """
+        _check_callable(callback)
+        return self._opened.permissions.on_question(callback)
 
     def changes(self, rate: float = RATE) -> ChangeFeed:
-        """`async for changes in session.changes()`: facts, gathered `rate` times a second.
+        """Lists of change facts at a frame rate: `async for changes in session.changes()`.
 
-        Whoever stops looking before the session is gone calls `close` on what this returns.
+        Args:
+            rate: How many lists a second there are at most; 0 for no limit.
+
+        Returns:
+            The feed. It ends with the session; a reader that stops before calls its `close`.
         """
-        return self._watchers.feed(rate)
+        return self._updates.watchers.feed(rate)
 
-    # ---- what the agent says
-
-    def take(self, update: Any) -> Awaitable[None] | None:
-        """One update of the agent, in its own version."""
-        upgrader = self._upgrader
-        if upgrader is not None:
-            lifted = upgrader.plain(update)
-            if lifted is None:
-                return self.apply_all(upgrader.update(update))
-            update = lifted
-        else:
-            special = _SPECIAL.get(type(update))
-            if special is not None:
-                return special(self, update)
-        # as `_apply` does, without the call: this is where most updates are applied
-        changes = self.state.apply(update)
-        if self._feeds:
-            self._watchers.told(changes)
-        return self._watchers.handled(update) if self._handlers else None
-
-    def _lifted(self, update: v2.SessionUpdate) -> Awaitable[None] | None:
-        return self._apply(lift(update))
-
-    def _user_message(self, update: v2.UserMessage | v2.UserMessageChunk) -> Awaitable[None] | None:
-        self._turns.heard(update)
-        return self._apply(update)
-
-    def _state_reported(self, update: v2.StateUpdate) -> Awaitable[None] | None:
-        return self.apply_all(self._turns.reported(update))
-
-    def _apply(self, update: v2.SessionUpdate) -> Awaitable[None] | None:
-        changes = self.state.apply(update)
-        if self._feeds:
-            self._watchers.told(changes)
-        return self._watchers.handled(update) if self._handlers else None
-
-    def apply_all(self, updates: Sequence[v2.SessionUpdate]) -> Awaitable[None] | None:
-        """Several updates that are one to the agent: none of them fails because another does."""
-        if len(updates) == 1:
-            return self._apply(updates[0])
-        applied = []
-        for update in updates:
-            try:
-                self._watchers.told(self.state.apply(update))
-            except PeerError as error:
-                self.client.report(Problem("update", str(error), self.session_id, error))
-            else:
-                applied.append(update)
-        return self._watchers.all_handled(applied) if self._handlers else None
-
-    def update_v1(self, update: v1.SessionUpdate, size: int) -> None:
-        """An update in the words of version 1, of an agent that claims version 2."""
-        self.inbox.put(self._take_v1, update, size)
-
-    def _take_v1(self, update: v1.SessionUpdate) -> Awaitable[None] | None:
-        if self._lifting is None:
-            self._lifting = self._new_upgrader()
-            text = "The agent claims version 2 of the protocol, and sends updates of version 1"
-            self.client.report(Problem("version", text, self.session_id))
-        return self.apply_all(self._lifting.update(update))
+    def flush_changes(self) -> None:
+        """Call every callback of `on_change` now that has not got all changes yet."""
+        self._updates.watchers.flush()
 
     # ---- turns
 
     async def prompt(self, *parts: Part) -> Reply:
-        """Say something, and wait until the agent has ended its turn.
+        """Send a prompt, and wait until the agent has ended its turn.
 
-        Text, paths of files, content blocks; what the agent cannot take is refused. Cancelling the
-        task cancels the turn. An agent of version 1 has one turn at a time: further prompts wait.
+        Cancelling the task cancels the turn. An agent of version 1 has one turn at a time: further
+        prompts wait.
+
+        Args:
+            parts: Text, paths of files, content blocks.
+
+        Returns:
+            The reply: its text, the entries of the turn, why it ended.
+
+        Raises:
+            LocalError: The session is closed, there is no content, or a handler of updates prompts
+                in its own task.
+            NotSupported: The agent does not accept a part.
+            TurnFailed: The agent ended the turn with an error.
+            ConnectionEnded: The agent is gone.
         """
-        self.check_open()
-        if self._watchers.waiting_here:
+        return await self._prompts.prompt(self._blocks(parts))
+
+    def _blocks(self, parts: tuple[Part, ...]) -> list[ContentBlock]:
+        self._updates.check_open()
+        if self._updates.watchers.waiting_here:
             raise LocalError(
-                "A handler of updates cannot wait for a turn, for the turn waits for the handler:"
-                " prompt in a task of its own."
+                "A handler of updates cannot wait for a turn, because the turn waits for the"
+                " handler: prompt in a task of its own."
             )
-        blocks = blocks_of(parts, self.client.prompt_capabilities, self.client.agent_name)
-        return await self._turns.prompt(blocks)
+        agent = self._agent.description
+        session = agent.capabilities.session
+        able = (session.prompt if session else None) or v2.PromptCapabilities()
+        return blocks_of(parts, able, agent.name)
 
     async def settled(self) -> None:
-        """Wait until a late replay or greeting of a version 1 agent has come.
+        """Wait until an agent of version 1 has sent a late replay or greeting.
 
-        `prompt` does so by itself; a view does that shows first what was before.
+        `prompt` does so itself. A view does it to show first what was before.
         """
-        await self._watchers.silence(asyncio.get_running_loop().create_future())
+        await self._prompts.quiet(asyncio.get_running_loop().create_future())
 
     @property
     def in_turn(self) -> bool:
         """Whether what the agent sends now belongs to the turn of a prompt of this client."""
-        return self._turns.begun
+        return self._prompts.in_turn
 
     async def cancel(self, give_up: float = GIVE_UP) -> None:
-        """Stop the turn and wait until it has ended; after `give_up` seconds it is given up.
+        """Cancel the turn, and wait until it has ended.
 
-        Permissions that wait are answered `cancelled`, running tool calls are shown as cancelled,
-        and what still comes is accepted. Prompts that wait for their turn are dropped. A handler
-        of updates that cancels does not wait.
+        Pending permissions are answered `cancelled`, running tool calls are shown as cancelled,
+        and later updates are accepted. Prompts that wait for their turn are dropped. Called by a
+        handler of updates it does not wait.
+
+        Args:
+            give_up: After how many seconds a turn that does not end is given up.
+
+        Raises:
+            ValueError: `give_up` is negative.
         """
-        if self._watchers.waiting_here:
-            self._turns.stop(give_up)
+        if give_up < 0:
+            raise ValueError("give_up is a number of seconds, not less than 0.")
+        if self._updates.watchers.waiting_here:
+            self._prompts.stop(give_up)
         else:
-            await self._turns.cancel(give_up)
+            await self._prompts.cancel(give_up)
+
+    async def cancel_tool_call(self, tool_call_id: str) -> None:
+        """Cancel one tool call, in version 2 and where the call's capabilities allow it.
+
+        Raises:
+            NotSupported: The agent speaks version 1.
+            RequestFailed: The agent refused.
+        """
+        self._updates.check_open()
+        request = v2.CancelToolCallRequest(self.session_id, tool_call_id)
+        await self._agent.call("tool_call/cancel", request, arrived=self._opened.answered())
+
+    async def cancel_terminal(self, terminal_id: str) -> None:
+        """Cancel the command of a terminal, in version 2 and where the terminal allows it.
+
+        Raises:
+            NotSupported: The agent speaks version 1.
+            RequestFailed: The agent refused.
+        """
+        self._updates.check_open()
+        request = v2.CancelTerminalRequest(self.session_id, terminal_id)
+        await self._agent.call("terminal/cancel", request, arrived=self._opened.answered())
 
     # ---- settings
 
-    async def set_config_option(self, config_id: str, value: str | bool) -> None:
-        """Choose a value for one of `state.config_options`."""
-        self.check_open()
-        await set_config_option(self, config_id, value)
-
     async def set_mode(self, mode: str) -> None:
-        """Choose a mode: the config option of category `mode`, whatever it is called."""
-        self.check_open()
-        await set_mode(self, mode)
+        """Choose a mode: the config option of category `mode`, whatever its id is.
 
-    async def cancel_tool_call(self, tool_call_id: str) -> None:
-        """Stop one tool call (version 2, where the call says that it can be)."""
-        self.check_open()
-        request = v2.CancelToolCallRequest(self.session_id, tool_call_id)
-        await self.client.call("tool_call/cancel", request, arrived=self.then())
+        Args:
+            mode: The id of the mode.
 
-    async def cancel_terminal(self, terminal_id: str) -> None:
-        """Stop what runs in a terminal (version 2, where the terminal says that it can be)."""
-        self.check_open()
-        request = v2.CancelTerminalRequest(self.session_id, terminal_id)
-        await self.client.call("terminal/cancel", request, arrived=self.then())
-
-    # ---- beginning and end
-
-    def then(
-        self, handle: Callable[[Any], Awaitable[None] | None] = lambda outcome: None
-    ) -> Callable[[Any], Inbox]:
-        """Have an answer handled in its place among the updates."""
-
-        def arrived(outcome: Any) -> Inbox:
-            self.inbox.put(handle, outcome)
-            return self.inbox
-
-        return arrived
-
-    def setup(self, outcome: Any) -> Awaitable[None] | None:
-        """The answer to new, load or resume."""
-        updates: list[v2.SessionUpdate] = []
-        if isinstance(outcome, v1.NewSessionResponse | v1.SessionSetup) and self._upgrader:
-            made = isinstance(outcome, v1.NewSessionResponse)
-            self._watchers.expect_silence(SILENCE_NEW if made else SILENCE_LOADED)
-            if outcome.modes or outcome.config_options:  # one that says nothing changes nothing
-                self._upgrader.setup(outcome)
-                updates.append(v2.ConfigOptionUpdate(self._upgrader.config_options))
-        elif isinstance(outcome, v2.NewSessionResponse | v2.ResumeSessionResponse):
-            if outcome.config_options:
-                updates.append(v2.ConfigOptionUpdate(outcome.config_options))
-            if outcome.available_commands:
-                updates.append(lift(v2.AvailableCommandsUpdate(outcome.available_commands)))
-        return self.apply_all(updates) if updates else None
-
-    def prompted(self) -> None:
-        """A prompt was sent: its turn begins before the agent says so."""
-        self._watchers.told(self.state.prompted())
-
-    def replayed(self, outcome: Any) -> Awaitable[None] | None:
-        """The answer to a request for a replay, all of which came before it."""
-        self._watchers.told(self.state.replayed())
-        return self.setup(outcome)
-
-    def start_over(self) -> Callable[[], None]:
-        """A replay tells everything again: what it will tell is forgotten; returns what undoes it.
-
-        It happens in its place among the updates.
+        Raises:
+            NotSupported: The session has no modes.
+            RequestFailed: The agent refused.
         """
-        if self._turns.going_on:
-            raise LocalError(
-                f"The session {self.session_id} is in the middle of a turn: wait for its end, or"
-                " cancel it, before you load it again."
-            )
-        before = self.state, self._upgrader, self._lifting
-        begun = False
+        self._updates.check_open()
+        option = _mode_option(self.state.config_options)
+        if option is None:
+            raise NotSupported(f"{self._agent.description.name} has no modes in this session.")
+        await self.set_config_option(option.config_id, mode)
 
-        def forget(_: None) -> None:
-            nonlocal begun
-            begun = True
-            self.state = _forgotten(self.state)
-            if self._upgrader is not None:
-                self._upgrader = self._upgrader.replayed()
-            self._lifting = None
+    async def set_config_option(self, config_id: str, value: str | bool) -> None:
+        """Choose a value for one of `state.config_options`; the state shows what the agent set.
 
-        def undo() -> None:
-            if begun:
-                self.state, self._upgrader, self._lifting = before
+        Args:
+            config_id: The id of the option.
+            value: The id of a choice, or whether it is on.
 
-        self.inbox.put(forget, None)
-        return undo
+        Raises:
+            TypeError: The value is of another type.
+            RequestFailed: The agent refused.
+        """
+        if not isinstance(value, str | bool):
+            raise TypeError(f"The value of an option is text or a bool, not {value!r}.")
+        self._updates.check_open()
+        upgrader = self._updates.upgrader
+        # made of modes: the agent has no option of its own
+        if upgrader is not None and upgrader.is_made_mode(config_id):
+            await self._set_mode_v1(str(value))
+            return
+        kind = "boolean" if isinstance(value, bool) else "id"
+        request = v2.SetSessionConfigOptionRequest(self.session_id, config_id, kind, value)
+        arrived = self._opened.answered(lambda outcome: self._option_set(config_id, value, outcome))
+        try:
+            await self._agent.call("session/set_config_option", request, arrived=arrived)
+        except BadAnswer as error:  # it is no refusal: the option was set
+            self._agent.report(Problem("answer", str(error), self.session_id))
+
+    async def _set_mode_v1(self, mode: str) -> None:
+        def mode_set(outcome: Any) -> Awaitable[None] | None:
+            return None if isinstance(outcome, Exception) else self._updates.mode_was_set(mode)
+
+        request = v1.SetSessionModeRequest(self.session_id, mode)
+        await self._agent.call_v1("session/set_mode", request, self._opened.answered(mode_set))
+
+    def _option_set(
+        self, config_id: str, value: str | bool, outcome: Any
+    ) -> Awaitable[None] | None:
+        """Apply the answer to `session/set_config_option`, in wire order."""
+        if isinstance(outcome, BadAnswer):  # the options are missing in it
+            options = _with_value(self.state.config_options, config_id, value)
+            upgrader = self._updates.upgrader
+            own = [
+                option
+                for option in options
+                if upgrader is None or not upgrader.is_made_mode(_id_of(option))
+            ]
+            outcome = v2.SetSessionConfigOptionResponse(own)
+        return None if isinstance(outcome, Exception) else self._updates.options_were_set(outcome)
+
+    # ---- the end
 
     async def close(self) -> None:
-        """End the session; the agent frees what it holds for it, and can load it again later."""
+        """Close the session; the agent frees its resources, and may load it again later.
+
+        A turn that goes on is cancelled. A second time it does nothing.
+
+        Raises:
+            RequestFailed: The agent refused; the session is closed on this side all the same.
+        """
         if self.closed:
             return
-        self._turns.stop()
+        self._prompts.stop()
         try:
-            if self.client.can("close"):
+            if self._agent.description.can("close"):
                 request = v2.SessionParams(self.session_id)
-                await self.client.call(
-                    "session/close", request, arrived=self.then(), within=GIVE_UP
-                )
+                arrived = self._opened.answered()
+                await self._agent.call("session/close", request, arrived=arrived, within=GIVE_UP)
         except RequestFailed as error:
-            if error.code != RESOURCE_NOT_FOUND:  # v2: then it was closed already
+            if error.code != RESOURCE_NOT_FOUND:  # v2: it was closed already
                 raise
         finally:
-            self.ended(None)
+            self._opened.end(None)
 
-    def ended(self, error: Exception | None) -> None:
-        """The session is gone: nothing stays pending."""
-        if self.closed:
-            return
-        self.closed = True
-        self._why = error
-        self.permissions.cancel()
-        self._turns.fail(error or ConnectionClosed("The session was closed."))
-        self.inbox.put(lambda _: self._watchers.end(), None)
-        self.client.forget(self)
+    async def __aenter__(self) -> Self:
+        return self
 
-    def check_open(self) -> None:
-        if self._why is not None:
-            raise self._why.with_traceback(None)  # raised again and again, it would only grow
-        if self.closed:
-            raise LocalError(
-                f"The session {self.session_id} is closed: load it again, or make a new one."
-            )
-
-    # ---- permissions
-
-    def permission(self, asked: tuple[Request, Any]) -> None:
-        """A permission request, in its place among the updates."""
-        request, params = asked
-        try:
-            waiting = self._ask(request, params)
-        except Exception as error:
-            self.client.peer.refuse(request, error)
-            return
-
-        async def answer(_: Request) -> v2.RequestPermissionResponse:
-            if waiting is None:  # there was nothing to choose from
-                return v2.RequestPermissionResponse(CancelledPermissionOutcome())
-            return response(await self.permissions.answered(waiting))
-
-        self.client.peer.serve(request, answer)
-        if waiting is not None:
-            # by then whoever waits for the answer has begun to, unless the agent took it back
-            asyncio.get_running_loop().call_soon(self.permissions.unless_awaited, waiting)
-
-    def _ask(self, request: Request, params: Any) -> Waiting | None:
-        if not params.options:
-            return None
-        upgrader = self._upgrader
-        lifted = lift_permission(params) if upgrader is None else upgrader.permission(params)
-        return self.permissions.ask(request.id, lifted)
-
-    async def ask_locally(
+    async def __aexit__(
         self,
-        key: str,
-        request: v2.RequestPermissionRequest,
-        subject: Subject,
-        content: tuple[v2.ToolCallContent, ...] = (),
-    ) -> Decided:
-        """Ask for something that the agent wants this client to do; `content` shows it."""
-        waiting = self.permissions.ask(key, request, subject, content)
-        return await self.permissions.answered(waiting)
-
-    def happened(self, update: v2.SessionUpdate) -> None:
-        """Something that happens on this side and belongs to the session."""
-        self.inbox.put(self._apply, update)
-
-
-_SPECIAL: dict[type, Callable[[ClientSession, Any], Awaitable[None] | None]] = {
-    v2.ToolCallUpdate: ClientSession._lifted,
-    v2.ToolCallContentChunk: ClientSession._lifted,
-    v2.PlanUpdate: ClientSession._lifted,
-    v2.AvailableCommandsUpdate: ClientSession._lifted,
-    v2.StateUpdate: ClientSession._state_reported,
-    v2.UserMessage: ClientSession._user_message,
-    v2.UserMessageChunk: ClientSession._user_message,
-}
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self.close()
+        except PeerError as failed:
+            if error is None:
+                raise
+            # the error of the block is the one to raise
+            self._agent.report(Problem("answer", str(failed), self.session_id, failed))
 
 
-def _forgotten(before: Session) -> Session:
-    """A session that will be told again; what a replay does not tell stays."""
-    after = Session(before.session_id, before.draft)
-    after.commands_update, after.config_update = before.commands_update, before.config_update
-    after.info, after.usage = before.info, before.usage
-    after.state_update, after.cancelling = before.state_update, before.cancelling
-    after.permissions = before.permissions
-    return after
+def _check_callable(callback: object) -> None:
+    if not callable(callback):
+        raise TypeError(f"A callback is a function, not {callback!r}.")
 
 
-class _Told(Losses):
-    """Tells of every loss once, and keeps none."""
+# ---- config options ---------------------------------------------------------------------------
 
-    def __init__(self, session_id: str, tell: Callable[[Problem], None]) -> None:
-        super().__init__()
-        self._session_id = session_id
-        self._tell = tell
-        self._known: set[Loss] = set()
 
-    def report(self, path: str, reason: str) -> None:
-        loss = Loss(path, reason)
-        if loss not in self._known and len(self._known) < LOSSES:
-            self._known.add(loss)
-            text = f"Something that the agent said was lost: {path}: {reason}"
-            self._tell(Problem("loss", text, self._session_id))
+def _mode_option(options: Sequence[v2.SessionConfigOption]) -> v2.SessionConfigSelect | None:
+    """The option of category `mode`."""
+    for option in options:
+        if isinstance(option, v2.SessionConfigSelect) and option.category == "mode":
+            return option
+    return None
+
+
+def _with_value(
+    options: Sequence[v2.SessionConfigOption], config_id: str, value: str | bool
+) -> list[v2.SessionConfigOption]:
+    """The options with another value for one of them."""
+    return [
+        replace(option, current_value=value) if _id_of(option) == config_id else option
+        for option in options
+    ]
+
+
+def _id_of(option: v2.SessionConfigOption) -> str:
+    return option.config_id if isinstance(option, v2.SessionConfigCommon) else ""

@@ -22,11 +22,12 @@ from prompt_toolkit.utils import is_dumb_terminal
 from rich.console import Console
 
 from twofold.client.client import Client
-from twofold.client.known_sessions import NotTakenUp, known_sessions, take_up, title, when
+from twofold.client.known_sessions import NotReopened, known_sessions, reopen, title, when
 from twofold.client.launch import Complaints, Connecting, Seconds, Wanted, on_signals
 from twofold.client.login import LoginNeeded, log_in, wants_login, ways
+from twofold.client.prompt_blocks import Part
+from twofold.client.prompting import Reply
 from twofold.client.session import ClientSession
-from twofold.client.turns import Part, Reply
 from twofold.convert.capabilities import NAMELESS
 from twofold.errors import LocalError, TwofoldError
 from twofold.peer.problems import Problem
@@ -411,7 +412,7 @@ class _Client:
             return exit_status.CANCELLED
         except TwofoldError as error:
             above = [BLANK] if self._conversation is not None else []
-            refused = isinstance(error, RequestFailed | NotTakenUp)
+            refused = isinstance(error, RequestFailed | NotReopened)
             below = self._connecting.complaints.lines if refused else []
             self._tell([*above, line(sanitize("\n".join([str(error), *below])), "red")])
             return exit_status.of_error(error)
@@ -478,7 +479,7 @@ class _Client:
             if identity is None:
                 session = await client.new_session(wanted.cwd)
             else:
-                session = await take_up(client, identity, wanted.cwd, wanted.command, replay=True)
+                session = await reopen(client, identity, wanted.cwd, wanted.command, replay=True)
             await session.settled()  # a replay or a greeting stands above what is said now
             return session
 
@@ -587,7 +588,7 @@ def _greeting(client: Client, wanted: Wanted) -> list[Drawn]:
     name = f"{client.agent_name} {one_line(info.version)}".strip()
     if info == NAMELESS or not one_line(info.title or info.name):
         name = shown(wanted.command)  # it did not say what it is called
-    about = f"{name} · version {client.version} of the protocol · {wanted.cwd.absolute()}"
+    about = f"{name} · version {client.protocol_version} of the protocol · {wanted.cwd.absolute()}"
     return [
         Line((("Twofold", "bold"), (f" {VERSION} · ", "dim"), (one_line(about), "dim"))),
         line("/help tells what can be typed, Ctrl-D leaves.", "dim"),

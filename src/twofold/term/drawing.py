@@ -69,7 +69,7 @@ class Drawing:
         self._quiet: asyncio.TimerHandle | None = None
         self._waiting_since = 0.0
         self._above: asyncio.Task[None] | None = None
-        self._stop_watching = session.on_change(self._changed, RATE)
+        self._watching = session.on_change(self._changed, RATE)
 
     def begin(self) -> None:
         """Work begins: what comes is drawn live."""
@@ -100,7 +100,7 @@ class Drawing:
 
     def close(self) -> None:
         """Watch the session no more, and leave the terminal as it was."""
-        self._stop_watching()
+        self._watching.cancel()
         self._stop(self._drawing, self._quiet)
         self._display.leave()
 

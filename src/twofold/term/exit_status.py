@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from twofold.client.turns import Reply
+from twofold.client.prompting import Reply
 from twofold.errors import ConnectionEnded, LocalError, NoAnswer, NotSupported
 from twofold.transport.commands import CommandNotStarted
 

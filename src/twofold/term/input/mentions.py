@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from twofold.client.turns import Part
+from twofold.client.prompt_blocks import Part
 from twofold.text.safe import one_line
 
 # An `@` inside a word belongs to an address, and one behind a slash or a dot to a path.

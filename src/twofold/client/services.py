@@ -1,14 +1,15 @@
-"""What a client does for an agent of version 1: its files and its terminals.
+"""What a client does for an agent of version 1: it reads and writes files and runs commands.
 
 Only inside the session's directories, and only what the policy or a person allows: a request is a
-permission like any other, held in the session's state while it waits. What was allowed is what is
-done: the file that was shown, the command with the variables and the directory that were shown.
+permission like any other, pending in the session's state. What is done is what was shown: that
+file, that command with those variables in that directory.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any
 
 from twofold.client.files import Files
+from twofold.client.open_session import OpenSession
 from twofold.client.permissions import HOME, names_of
 from twofold.client.terminals import Terminals, typed_command
 from twofold.policy import Subject
@@ -16,9 +17,6 @@ from twofold.rpc.errors import RequestError
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET
 from twofold.wire.shared import PermissionOption
-
-if TYPE_CHECKING:
-    from twofold.client.session import ClientSession
 
 _OPTIONS = [
     PermissionOption("allow", "Allow", "allow_once"),
@@ -28,33 +26,34 @@ _OPTIONS = [
 ]
 
 
-class Offers:
+class Services:
     """The files and terminals of one session."""
 
-    def __init__(self, session: "ClientSession") -> None:
+    def __init__(
+        self,
+        session: OpenSession,
+        env: Mapping[str, str | None] | None,
+        pass_env: Collection[str],
+    ) -> None:
         self._session = session
-        self.roots = session.roots
-        """The directories that are served."""
+        self._roots = session.roots
         self._files = Files(session.roots)
         self._terminals = Terminals(
-            session.roots,
-            on_update=self._shown,
-            env=session.client.env,
-            pass_env=session.client.pass_env,
+            session.roots, on_update=self._terminal_updated, env=env, pass_env=pass_env
         )
         self._asked = 0
 
     async def answer(self, method: str, params: Any) -> Any:
-        """The result of one of version 1's `fs/*` and `terminal/*`."""
+        """The result of one of version 1's `fs/*` and `terminal/*` requests."""
         return await _ANSWERS[method](self, params)
 
     async def close(self) -> None:
-        """End everything that still runs."""
+        """End every command that still runs."""
         await self._terminals.close()
 
-    def _shown(self, update: v2.TerminalUpdate | v2.TerminalOutputChunk) -> None:
+    def _terminal_updated(self, update: v2.TerminalUpdate | v2.TerminalOutputChunk) -> None:
         if not self._session.closed:
-            self._session.happened(update)
+            self._session.add_update(update)
 
     # ---- files
 
@@ -101,7 +100,7 @@ class Offers:
         cwd: str = "",
         content: tuple[v2.ToolCallContent, ...] = (),
     ) -> None:
-        """Ask whoever decides, showing exactly what would happen; raises if it is not allowed."""
+        """Ask for permission, showing exactly what would happen; raises if it is not given."""
         self._asked += 1
         request = v2.RequestPermissionRequest(
             self._session.session_id,
@@ -116,7 +115,7 @@ class Offers:
             (path,) if path else (),
             command or None,
             cwd or None,
-            directories=names_of(self.roots[0]),
+            directories=names_of(self._roots[0]),
             home=HOME,
         )
         key = f"client:{self._asked}"
@@ -127,12 +126,12 @@ class Offers:
             raise RequestError.not_allowed(decided.outcome)
 
 
-_ANSWERS: dict[str, Callable[[Offers, Any], Awaitable[Any]]] = {
-    "fs/read_text_file": Offers._read,
-    "fs/write_text_file": Offers._write,
-    "terminal/create": Offers._create,
-    "terminal/output": Offers._output,
-    "terminal/wait_for_exit": Offers._wait,
-    "terminal/kill": Offers._kill,
-    "terminal/release": Offers._release,
+_ANSWERS: dict[str, Callable[[Services, Any], Awaitable[Any]]] = {
+    "fs/read_text_file": Services._read,
+    "fs/write_text_file": Services._write,
+    "terminal/create": Services._create,
+    "terminal/output": Services._output,
+    "terminal/wait_for_exit": Services._wait,
+    "terminal/kill": Services._kill,
+    "terminal/release": Services._release,
 }

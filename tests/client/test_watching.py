@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.idle_clock import SimulatedLoop, simulated, until
 from tests.support.raw_agent import IDLE, RUNNING, Problems, RawAgent, call, echo, said, talk
-from twofold.client.feed import ChangeCallback, ChangeFeed
+from twofold.client.watching import ChangeCallback, ChangeFeed, ChangeQueue
 from twofold.peer.problems import Problem
 from twofold.session import Session
 from twofold.session.changes import (
@@ -59,8 +59,8 @@ class Looks(list[tuple[float, list[Change]]]):
         return [after - before for before, after in pairwise(times)]
 
 
-async def watch(feed: ChangeFeed, looks: Looks) -> None:
-    async for changes in feed:
+async def watch(feed: ChangeQueue | ChangeFeed, looks: Looks) -> None:
+    async for changes in feed if isinstance(feed, ChangeFeed) else ChangeFeed(feed):
         looks(changes)
 
 
@@ -87,7 +87,7 @@ async def test_a_callback_is_never_called_more_often_than_its_rate(rate: float) 
 @simulated
 async def test_an_iterator_never_comes_more_often_than_its_rate(rate: float) -> None:
     looks, session = Looks(), Session("s")
-    feed = ChangeFeed(rate)
+    feed = ChangeQueue(rate)
     watching = asyncio.create_task(watch(feed, looks))
     await stream(session, feed.add, 3000, 0.001)
     feed.end()
@@ -98,7 +98,7 @@ async def test_an_iterator_never_comes_more_often_than_its_rate(rate: float) -> 
 
 @simulated
 async def test_the_first_change_is_told_at_once() -> None:
-    looks, feed = Looks(), ChangeFeed()
+    looks, feed = Looks(), ChangeQueue()
     watching = asyncio.create_task(watch(feed, looks))
     await asyncio.sleep(5)
     feed.add((UsageChanged(),))
@@ -113,7 +113,7 @@ async def test_the_first_change_is_told_at_once() -> None:
 @simulated
 async def test_nothing_is_told_while_nothing_changes() -> None:
     told, looks = Looks(), Looks()
-    callback, feed = ChangeCallback(told), ChangeFeed()
+    callback, feed = ChangeCallback(told), ChangeQueue()
     watching = asyncio.create_task(watch(feed, looks))
     for _ in range(10):
         callback.add(())
@@ -127,11 +127,11 @@ async def test_nothing_is_told_while_nothing_changes() -> None:
 
 @simulated
 async def test_a_view_that_lags_gets_one_list_that_names_everything() -> None:
-    session, feed = Session("s"), ChangeFeed()
+    session, feed = Session("s"), ChangeQueue()
     for number in range(5000):
         feed.add(session.apply(chunk(f"m{number % 3}")))
         feed.add(session.apply(v2.ToolCallUpdate("t", status="in_progress")))
-    facts = await anext(feed)
+    facts = await feed.next()
     assert facts == [
         *(EntryAdded(0), EntryAdded(1), EntryAdded(2), EntryChanged(1), EntryAdded(3)),
         *(ContentAppended(0), ContentAppended(2), ContentAppended(3)),
@@ -140,15 +140,15 @@ async def test_a_view_that_lags_gets_one_list_that_names_everything() -> None:
 
 @simulated
 async def test_the_last_word_on_the_state_is_the_last_of_the_facts() -> None:
-    session, feed = Session("s"), ChangeFeed()
+    session, feed = Session("s"), ChangeQueue()
     for state in ("running", "idle", "running"):
         feed.add(session.apply(v2.StateUpdate(state)))
-    assert await anext(feed) == [StateChanged("idle", True), StateChanged("running", False)]
+    assert await feed.next() == [StateChanged("idle", True), StateChanged("running", False)]
 
 
 @simulated
 async def test_without_a_rate_every_turn_of_the_loop_may_be_told() -> None:
-    looks, feed = Looks(), ChangeFeed(0)
+    looks, feed = Looks(), ChangeQueue(0)
     watching = asyncio.create_task(watch(feed, looks))
     for _ in range(3):
         feed.add((UsageChanged(),))
@@ -197,11 +197,11 @@ def test_facts_read_onto_a_copy_give_the_session(
 ) -> None:
     async def scenario() -> None:
         session, seen, called = Session("s"), Session("s"), Session("s")
-        feed = ChangeFeed()
+        feed = ChangeQueue()
         callback = ChangeCallback(lambda changes: catch_up(called, session, changes))
 
         async def view() -> None:
-            async for changes in feed:
+            async for changes in ChangeFeed(feed):
                 catch_up(seen, session, changes)
 
         viewing = asyncio.create_task(view())
@@ -226,7 +226,7 @@ def test_facts_read_onto_a_copy_give_the_session(
 @simulated
 async def test_what_was_not_told_yet_is_told_at_the_end() -> None:
     told, looks = Looks(), Looks()
-    callback, feed = ChangeCallback(told, 1), ChangeFeed(1)
+    callback, feed = ChangeCallback(told, 1), ChangeQueue(1)
     watching = asyncio.create_task(watch(feed, looks))
     for change in (UsageChanged(), ConfigChanged()):
         callback.add((change,))
@@ -242,9 +242,10 @@ async def test_what_was_not_told_yet_is_told_at_the_end() -> None:
 @simulated
 async def test_whoever_closes_a_feed_is_told_no_more() -> None:
     told, closed = Looks(), []
-    callback, feed = ChangeCallback(told), ChangeFeed(on_close=lambda: closed.append(True))
+    callback, queue = ChangeCallback(told), ChangeQueue()
+    feed = ChangeFeed(queue, on_close=lambda: closed.append(True))
     callback.add((UsageChanged(),))
-    feed.add((UsageChanged(),))
+    queue.add((UsageChanged(),))
     callback.close()
     feed.close()
     assert [changes async for changes in feed] == []
@@ -314,8 +315,8 @@ async def test_a_session_forgets_the_views_that_stopped_looking() -> None:
         feed = session.changes()
         agent.update(said("one"))
         await until(lambda: told)
-        stop()
-        stop()
+        stop.cancel()
+        stop.cancel()
         feed.close()
         agent.update(said("two"))
         await until(lambda: session.state.entries[0].content[1:])

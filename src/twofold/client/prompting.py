@@ -1,0 +1,455 @@
+"""The prompts of a client's session: each from when it is sent to the end of its turn.
+
+An agent of version 1 answers a prompt when the turn is over, and has one turn at a time: further
+prompts wait. An agent of version 2 answers when it has accepted the prompt, and reports the end of
+the turn by an idle state. In both versions `prompt` returns when the turn is over and everything
+that the agent sent before its end has been handled. A cancelled turn has some time to end, and is
+then given up: nothing stays pending.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, TypeGuard
+
+from msgspec import Struct
+
+from twofold.client.agent_peer import AgentPeer
+from twofold.client.permissions import Permissions
+from twofold.client.updates import Updates
+from twofold.convert.turns import CANCELLED, OpenTurn, failed_turn
+from twofold.errors import ConnectionClosed, ConnectionEnded
+from twofold.peer.inbox import Inbox
+from twofold.peer.problems import Problem
+from twofold.rpc.errors import INTERNAL_ERROR, RequestFailed
+from twofold.session import Draft, Message
+from twofold.session.changes import Changes, ContentAppended, EntryAdded, EntryChanged
+from twofold.session.state import Entry
+from twofold.wire import v1, v2
+from twofold.wire.base import Extras
+from twofold.wire.content import ContentBlock
+from twofold.wire.shared import Error, Usage
+
+GIVE_UP = 30.0
+"""How many seconds an agent has to end a turn that was cancelled."""
+SETTLE = 1.0
+"""How many seconds work may still begin after an idle state that no work led up to, if the agent
+has sent something; the answer to a prompt may follow the end of its turn by as much."""
+SETTLE_SILENT = 10.0
+"""The same if the agent has sent nothing yet."""
+QUIET_NEW = 0.05
+"""How many seconds an agent of version 1 must add nothing to a new session before the first prompt.
+
+An agent that greets does so in the next turn of its own loop, a few milliseconds after its answer.
+"""
+QUIET_LOADED = 0.15
+"""The same for a session that was loaded or resumed: a replay reads a file between two messages."""
+LONGEST_QUIET = 5.0
+"""How many seconds after the answer the first prompt is sent in any case."""
+
+_TRANSCRIPT = (EntryAdded, EntryChanged, ContentAppended)
+
+
+class TurnFailed(RequestFailed):
+    """The agent ended a turn with an error.
+
+    Attributes:
+        error: The error that the agent sent; None if it sent none.
+    """
+
+    def __init__(self, error: Error | None) -> None:
+        shown = error or Error(INTERNAL_ERROR, "the agent did not say why the turn failed")
+        super().__init__("session/prompt", shown.code, shown.message, shown.data)
+        self.error = error
+
+
+class Reply(Struct):
+    """The result of a prompt."""
+
+    stop_reason: str
+    """`end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled` or a newer word."""
+    entries: list[Entry]
+    """The messages, thoughts and tool calls of the turn, the prompt among them."""
+    usage: Usage | None = None
+    """The tokens of the turn, if the agent reported them."""
+    given_up: bool = False
+    """The turn was cancelled, and the agent did not end it in time."""
+
+    @property
+    def text(self) -> str:
+        """The text of the agent's messages, with a blank line between two of them."""
+        texts = (entry.text for entry in self.entries if _is_of_agent(entry))
+        return "\n\n".join(filter(None, texts))
+
+
+def _is_of_agent(entry: Entry) -> TypeGuard[Message]:
+    return isinstance(entry, Message) and entry.role == "agent"
+
+
+class Quiet:
+    """How long a first prompt has to wait for what belongs to no turn (`ChangeListener`).
+
+    Version 1 does not mark where a turn begins: a replay that follows the answer to
+    `session/load`, or a greeting that follows the one to `session/new`, would count as the reply.
+    So a prompt waits until nothing was added to the transcript for `seconds`, counted from the
+    answer and from every addition. A prompt that is sent later than that does not wait at all.
+    """
+
+    def __init__(self, seconds: float, longest: float = LONGEST_QUIET) -> None:
+        self._seconds = seconds
+        self._since = asyncio.get_running_loop().time()
+        self._limit = self._since + longest
+
+    def add(self, changes: Changes) -> None:
+        """Begin again if the transcript has grown; usage, commands and settings do not count."""
+        if any(isinstance(change, _TRANSCRIPT) for change in changes):
+            self._since = asyncio.get_running_loop().time()
+
+    @property
+    def left(self) -> float:
+        """How many seconds a prompt has to wait; 0 or less if it may be sent."""
+        return min(self._since + self._seconds, self._limit) - asyncio.get_running_loop().time()
+
+    def end(self) -> None:
+        """The session is closed: there is nothing to wait for."""
+        self._limit = 0.0
+
+
+class Turn(Struct, eq=False):
+    """A prompt, and the state of its turn."""
+
+    blocks: list[ContentBlock]
+    end: asyncio.Future[v2.StateUpdate]
+    open: OpenTurn | None = None
+    """The agent's side of it; None until it is sent and everything before that is handled."""
+    sent: bool = False
+    answered: bool = False
+    start: int | None = None
+    """How many entries there were before."""
+    stop: int | None = None
+    """How many entries there were at its end."""
+    before: v2.StateUpdate | None = None
+    """The state of the session before."""
+    failure: Exception | None = None
+    """Why there is no reply, if the agent did not end the turn itself."""
+    given_up: bool = False
+    settling: asyncio.TimerHandle | None = None
+    limit: asyncio.TimerHandle | None = None
+
+    def over(self, state: v2.StateUpdate) -> None:
+        """End the turn, once."""
+        for timer in (self.settling, self.limit):
+            if timer is not None:
+                timer.cancel()
+        if not self.end.done():
+            self.end.set_result(state)
+
+
+class Prompts:
+    """The prompts of one session whose turns have not ended."""
+
+    def __init__(self, agent: AgentPeer, updates: Updates, permissions: Permissions) -> None:
+        self._agent = agent
+        self._updates = updates
+        self._permissions = permissions
+        self._open: list[Turn] = []
+        self._one = asyncio.Lock()  # version 1 has one turn at a time
+        self._quiet: Quiet | None = None
+        updates.intercept(v2.StateUpdate, self._state_reported)
+        updates.intercept(v2.UserMessage, self._user_message)
+        updates.intercept(v2.UserMessageChunk, self._user_message)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a prompt waits for the end of its turn."""
+        return bool(self._open)
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a prompt was sent whose turn has not ended, as far as updates were handled."""
+        return any(turn.open is not None and not turn.end.done() for turn in self._open)
+
+    # ---- sending
+
+    async def prompt(self, blocks: list[ContentBlock]) -> Reply:
+        """Send a prompt and wait for the end of its turn; a cancelled task cancels the turn."""
+        turn, work = self.begin(blocks)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self.abandon(turn)
+            raise
+
+    def begin(self, blocks: list[ContentBlock]) -> tuple[Turn, asyncio.Task[Reply]]:
+        """Send a prompt as soon as it may be sent.
+
+        Returns:
+            The turn, and the task that waits for its end.
+        """
+        turn = Turn(blocks, asyncio.get_running_loop().create_future())
+        self._open.append(turn)
+        return turn, self._agent.in_background(self._work(turn))
+
+    def abandon(self, turn: Turn) -> None:
+        """Cancel a turn without waiting; it goes on until the agent has ended it."""
+        if not turn.sent:
+            turn.over(CANCELLED)
+        elif not turn.end.done():
+            self.stop()
+
+    async def _work(self, turn: Turn) -> Reply:
+        try:
+            if self._updates.upgrader is None:
+                await self._run(turn)
+            else:
+                async with self._one:
+                    await self._run(turn)
+        finally:
+            self._open.remove(turn)
+        return self._reply(turn, turn.end.result())
+
+    async def _run(self, turn: Turn) -> None:
+        if turn.end.done():
+            return  # it was cancelled while it waited
+        self._updates.check_open()
+        await self.quiet(turn.end)
+        self._stop_quiet()
+        self._updates.check_open()
+        sending = asyncio.create_task(self._send(turn))
+        try:
+            await turn.end
+        finally:
+            # only version 2 still answers a prompt whose turn is over
+            late = turn.failure is None and not turn.given_up
+            await _finished(sending, SETTLE if late else 0)
+
+    async def _send(self, turn: Turn) -> None:
+        def arrived(outcome: Any) -> Inbox:
+            turn.answered = True
+            inbox.put(self._answered, (turn, outcome))
+            return inbox
+
+        if turn.end.done():
+            return
+        inbox = self._updates.inbox
+        turn.sent = True  # from here on a cancel follows the prompt on the wire
+        inbox.put(self._begin, turn)
+        request = v2.PromptRequest(self._updates.session_id, turn.blocks)
+        try:
+            await self._agent.call("session/prompt", request, arrived=arrived)
+        except Exception as error:
+            if not turn.answered:  # it could not be sent
+                inbox.put(self._answered, (turn, error))
+
+    def _begin(self, turn: Turn) -> Awaitable[None] | None:
+        """Begin the turn, in wire order."""
+        state, upgrader = self._updates.state, self._updates.upgrader
+        others = any(each.sent and not each.end.done() for each in self._open if each is not turn)
+        turn.open = OpenTurn(upgrader is None and (others or state.state != "idle"))
+        turn.open.echo.expect(turn.blocks)
+        turn.start, turn.before = len(state.entries), state.state_update
+        return self._updates.prompted(turn.blocks)
+
+    def _reply(self, turn: Turn, state: v2.StateUpdate) -> Reply:
+        if turn.failure is not None:
+            raise turn.failure
+        if state.stop_reason == "error":
+            raise TurnFailed(state.error or None)
+        of_turn = slice(turn.start, turn.stop)
+        entries = [] if turn.start is None else self._updates.state.entries[of_turn]
+        reason = state.stop_reason or "end_turn"
+        return Reply(reason, entries, state.usage or None, turn.given_up)
+
+    # ---- before the first prompt
+
+    def expect_quiet(self, seconds: float) -> None:
+        """An agent of version 1 opened the session: it may still replay or greet."""
+        self._stop_quiet()
+        self._quiet = Quiet(seconds)
+        self._updates.watchers.add(self._quiet)
+
+    async def quiet(self, unless: asyncio.Future[Any]) -> None:
+        """Wait until a first prompt may be sent, or `unless` is done."""
+        while self._quiet is not None and self._quiet.left > 0 and not unless.done():
+            await asyncio.wait({unless}, timeout=self._quiet.left)
+
+    def _stop_quiet(self) -> None:
+        if self._quiet is not None:
+            self._updates.watchers.remove(self._quiet)
+            self._quiet = None
+
+    # ---- what the agent reports
+
+    def _user_message(self, update: v2.UserMessage | v2.UserMessageChunk) -> Awaitable[None] | None:
+        """A user message of an agent of version 2, which may repeat one of the prompts."""
+        turns = [turn.open for turn in self._open if turn.open is not None]
+        if not any(turn.message_id == update.message_id for turn in turns):
+            for turn in turns:
+                if not turn.inserted and turn.echoed(update):
+                    break  # it repeats one prompt, never two
+        return self._updates.apply(update)
+
+    def _state_reported(self, update: v2.StateUpdate) -> Awaitable[None] | None:
+        """The state of an agent of version 2, which may end turns."""
+        ahead = False
+        for turn in self._open:
+            if turn.open is None:
+                continue
+            if update.state == "idle" and turn.open.busy and not turn.open.inserted:
+                # other work ended: an agent may hold a prompt back until then
+                turn.open.busy, turn.open.running = ahead, False
+                turn.start = len(self._updates.state.entries)
+            else:
+                turn.open.report(update)
+            if self._is_over(turn, turn.open, update):
+                self._updates.inbox.put_next(self._over, (turn, update))
+            else:
+                ahead = True
+        ended = self._left_open() if update.state == "idle" else []
+        return self._updates.apply_all([*ended, update])
+
+    def _answered(self, answer: tuple[Turn, Any]) -> Awaitable[None] | None:
+        """The agent answered the prompt with a result or an error, or is gone."""
+        turn, outcome = answer
+        if turn.end.done():
+            return None  # it was given up before
+        if isinstance(outcome, Exception):
+            return self._failed(turn, outcome)
+        if isinstance(outcome, v1.PromptResponse) and self._updates.upgrader is not None:
+            return self._end(turn, self._updates.upgrader.finished(outcome))
+        if isinstance(outcome, v2.PromptResponse):
+            self._updates.state.draft = Draft.NOVEMBER  # only November names the message
+        elif (reason := _stop_reason(outcome)) is not None:
+            return self._end(turn, v2.StateUpdate("idle", reason))
+        if turn.open is not None:
+            turn.open.accepted(outcome)
+            self._is_over(turn, turn.open, self._updates.state.state_update)
+            if turn.open.end is not None:
+                self._over((turn, turn.open.end))
+        return None
+
+    def _is_over(self, turn: Turn, opened: OpenTurn, state: v2.StateUpdate) -> bool:
+        """Whether a turn of version 2 is over; if it may be, a timer looks again."""
+        if opened.end is not None:
+            return True
+        if opened.inserted and state.state == "idle" and state is not turn.before:
+            # no work led up to this idle: if none follows, it was the end all the same
+            if turn.settling is not None:
+                turn.settling.cancel()
+            wait = SETTLE if self._has_sent_something(turn) else SETTLE_SILENT
+            loop = asyncio.get_running_loop()
+            turn.settling = loop.call_later(wait, self._still_idle, turn)
+        return False
+
+    def _has_sent_something(self, turn: Turn) -> bool:
+        entries = self._updates.state.entries[turn.start or 0 :]
+        return any(not isinstance(entry, Message) or entry.role != "user" for entry in entries)
+
+    def _still_idle(self, turn: Turn) -> None:
+        state = self._updates.state.state_update
+        if state.state == "idle" and turn.open is not None and not turn.open.running:
+            self._over((turn, state))
+
+    # ---- ends
+
+    def _end(self, turn: Turn, idle: v2.StateUpdate) -> Awaitable[None] | None:
+        self._updates.inbox.put_next(self._over, (turn, idle))
+        return self._updates.apply_all([*self._left_open(), idle])
+
+    def _over(self, ended: tuple[Turn, v2.StateUpdate]) -> None:
+        turn, idle = ended
+        if not turn.end.done():
+            turn.stop = len(self._updates.state.entries)
+            turn.over(idle)
+
+    def _failed(self, turn: Turn, error: Exception) -> Awaitable[None] | None:
+        idle = v2.StateUpdate("idle", "error", Error(INTERNAL_ERROR, str(error)))
+        if isinstance(error, RequestFailed):
+            sent = Error(error.code, error.message, error.data)
+            idle = failed_turn(sent, cancelling=self._updates.state.cancelling)
+            if idle is not CANCELLED and self._updates.upgrader is not None:
+                error = TurnFailed(sent)  # version 1 reports a failed turn only by this error
+        if idle is not CANCELLED:
+            turn.failure = error
+        gone = isinstance(error, ConnectionEnded | ConnectionClosed)
+        if self._updates.upgrader is None and self._updates.state.state != "idle" and not gone:
+            self._over((turn, idle))  # other work goes on, so the session is not idle
+            return None
+        return self._end(turn, idle)
+
+    def fail(self, error: Exception) -> None:
+        """End every turn with `error`, because the session is closed."""
+        for turn in self._open:
+            if turn.sent and not turn.end.done():
+                self._updates.inbox.put(self._answered, (turn, error))
+
+    # ---- cancelling
+
+    async def cancel(self, give_up: float) -> None:
+        """Cancel the turns that go on, and wait until they have ended."""
+        turns = self.stop(give_up)
+        if turns:
+            await asyncio.wait({turn.end for turn in turns})
+
+    def stop(self, give_up: float = GIVE_UP) -> list[Turn]:
+        """Send `session/cancel`; turns that do not end within `give_up` seconds are given up.
+
+        Returns:
+            The turns to wait for.
+        """
+        updates, permissions, turns = self._updates, self._permissions, []
+        for turn in self._open:
+            if not turn.sent:
+                turn.over(CANCELLED)
+            elif not turn.end.done():
+                turns.append(turn)
+        working = bool(turns) or updates.state.state != "idle"
+        if updates.closed or not (working or permissions.pending):
+            return []
+        self._agent.notify("session/cancel", v2.SessionParams(updates.session_id))
+        if working:
+            updates.state.cancel()
+        permissions.cancel()
+        updates.inbox.put(lambda _: updates.apply_all(self._left_open()), None)
+        for turn in turns:
+            self._limit(turn, give_up)
+        return turns
+
+    def _limit(self, turn: Turn, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        if turn.limit is not None:
+            if turn.limit.when() <= loop.time() + seconds:
+                return
+            turn.limit.cancel()
+        turn.limit = loop.call_later(seconds, self._give_up, turn)
+
+    def _left_open(self) -> list[v2.ToolCallUpdate]:
+        """Updates that mark the tool calls that a cancelled turn leaves open as cancelled."""
+        return self._updates.state.cancelled_calls()
+
+    def _give_up(self, turn: Turn) -> None:
+        if turn.end.done():
+            return
+        text = "The agent did not end the cancelled turn in time; it was given up"
+        self._agent.report(Problem("stuck", text, self._updates.session_id))
+        turn.given_up = True
+        self._updates.inbox.put(
+            lambda idle: self._updates.apply_all([*self._left_open(), idle]), CANCELLED
+        )
+        self._over((turn, CANCELLED))  # even if a handler does not return: this is the limit
+
+
+def _stop_reason(result: Any) -> str | None:
+    """The stop reason in the answer of an agent that claims version 2 and answers as version 1."""
+    if isinstance(result, v2.JunePromptResponse) and isinstance(result.unknown, Extras):
+        reason = result.unknown.fields.get("stopReason")
+        return reason if isinstance(reason, str) else None
+    return None
+
+
+async def _finished(sending: asyncio.Task[None], seconds: float) -> None:
+    """Wait `seconds` for an answer to the prompt that is missing after the end of its turn."""
+    if not sending.done():
+        await asyncio.wait({sending}, timeout=seconds)
+    if not sending.done():
+        sending.cancel()
+        await asyncio.wait({sending}, timeout=SETTLE)
