@@ -23,11 +23,19 @@ if TYPE_CHECKING:
     from twofold.agent.tools import TerminalHandle, ToolCallHandle, TurnOver
     from twofold.agent.turn import Answer, MessageHandle, Turn
     from twofold.bridge import Bridge, LossLog
-    from twofold.client.client import Client, connect
-    from twofold.client.negotiate import NotAnAgent, UnknownVersion, WrongVersion
+    from twofold.client.client import Client, SessionList, connect
+    from twofold.client.negotiate import (
+        AgentDescription,
+        NotAnAgent,
+        Silent,
+        UnknownVersion,
+        WrongVersion,
+    )
     from twofold.client.permissions import Question
-    from twofold.client.prompting import Reply, TurnFailed
+    from twofold.client.prompt_blocks import FileNotReadable
+    from twofold.client.prompting import Reply, ReplyStream, TurnFailed
     from twofold.client.session import ClientSession
+    from twofold.client.watching import ChangeFeed, ChangeSubscription, Subscription
     from twofold.convert.downgrade import downgrade
     from twofold.convert.downgrader import Downgrader
     from twofold.convert.losses import Loss, Losses, NotConvertible
@@ -58,10 +66,13 @@ __version__ = VERSION
 __all__ = [
     "UNSET",
     "Agent",
+    "AgentDescription",
     "AgentSession",
     "Answer",
     "BadAnswer",
     "Bridge",
+    "ChangeFeed",
+    "ChangeSubscription",
     "Client",
     "ClientSession",
     "CommandNotStarted",
@@ -73,6 +84,7 @@ __all__ = [
     "Draft",
     "Fault",
     "InvalidArgument",
+    "FileNotReadable",
     "LocalError",
     "Loss",
     "LossLog",
@@ -92,6 +104,7 @@ __all__ = [
     "ProcessEnded",
     "Question",
     "Reply",
+    "ReplyStream",
     "RequestError",
     "RequestFailed",
     "Rule",
@@ -101,7 +114,11 @@ __all__ = [
     "Sessions",
     "Store",
     "StoreFailed",
+    "SessionList",
+    "Sessions",
+    "Silent",
     "Subject",
+    "Subscription",
     "Terminal",
     "TerminalHandle",
     "ToolCall",
@@ -163,9 +180,19 @@ _LATER = {
     **dict.fromkeys(("Answer", "MessageHandle", "Turn"), "twofold.agent.turn"),
     **dict.fromkeys(("Client", "connect"), "twofold.client.client"),
     **dict.fromkeys(("NotAnAgent", "UnknownVersion", "WrongVersion"), "twofold.client.negotiate"),
+    **dict.fromkeys(("Answer", "Turn", "TurnOver"), "twofold.agent.turn"),
+    **dict.fromkeys(("Client", "SessionList", "connect"), "twofold.client.client"),
+    **dict.fromkeys(
+        ("AgentDescription", "NotAnAgent", "Silent", "UnknownVersion", "WrongVersion"),
+        "twofold.client.negotiate",
+    ),
+    "FileNotReadable": "twofold.client.prompt_blocks",
     "Question": "twofold.client.permissions",
     "ClientSession": "twofold.client.session",
-    **dict.fromkeys(("Reply", "TurnFailed"), "twofold.client.prompting"),
+    **dict.fromkeys(("Reply", "ReplyStream", "TurnFailed"), "twofold.client.prompting"),
+    **dict.fromkeys(
+        ("ChangeFeed", "ChangeSubscription", "Subscription"), "twofold.client.watching"
+    ),
     "Problem": "twofold.peer.problems",
     **dict.fromkeys(("CommandNotStarted", "ProcessEnded"), "twofold.transport.process"),
     **dict.fromkeys(("Transport", "memory_pair"), "twofold.transport.base"),

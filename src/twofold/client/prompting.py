@@ -8,8 +8,9 @@ then given up: nothing stays pending.
 """
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Any, TypeGuard
+from collections.abc import AsyncIterator, Awaitable
+from types import TracebackType
+from typing import Any, Self, TypeGuard
 
 from msgspec import Struct
 
@@ -17,16 +18,16 @@ from twofold.client.agent_peer import AgentPeer
 from twofold.client.permissions import Permissions
 from twofold.client.updates import Updates
 from twofold.convert.turns import CANCELLED, OpenTurn, failed_turn
-from twofold.errors import ConnectionClosed, ConnectionEnded
+from twofold.errors import ConnectionClosed, ConnectionEnded, LocalError
 from twofold.peer.inbox import Inbox
 from twofold.peer.problems import Problem
 from twofold.rpc.errors import INTERNAL_ERROR, RequestFailed
-from twofold.session import Draft, Message
+from twofold.session import Draft, Message, Session
 from twofold.session.changes import Changes, ContentAppended, EntryAdded, EntryChanged
 from twofold.session.state import Entry
 from twofold.wire import v1, v2
 from twofold.wire.base import Extras
-from twofold.wire.content import ContentBlock
+from twofold.wire.content import ContentBlock, TextContent
 from twofold.wire.shared import Error, Usage
 
 GIVE_UP = 30.0
@@ -142,6 +143,13 @@ class Turn(Struct, eq=False):
                 timer.cancel()
         if not self.end.done():
             self.end.set_result(state)
+
+    @property
+    def first_entry(self) -> int | None:
+        """The first entry of the turn; None as long as other work may still end before it."""
+        if self.open is not None and self.open.busy and not self.open.inserted:
+            return self.start if self.end.done() else None
+        return self.start
 
 
 class Prompts:
@@ -453,3 +461,139 @@ async def _finished(sending: asyncio.Task[None], seconds: float) -> None:
     if not sending.done():
         sending.cancel()
         await asyncio.wait({sending}, timeout=SETTLE)
+
+
+class ReplyStream:
+    """The text of a reply while it is received: `async for piece in session.stream("…")`.
+
+    The prompt is sent when the iteration begins. The pieces, joined, are the text of the reply: a
+    blank line is between two messages. A reader that is slow gets several pieces as one; nothing
+    is lost. When the iteration has ended by itself, `reply` is the whole reply.
+
+    Leaving the loop before its end cancels the turn. `async with session.stream("…") as stream`
+    also waits until it has ended, and cancels it even where something else holds the iterator.
+    """
+
+    def __init__(self, prompts: Prompts, updates: Updates, blocks: list[ContentBlock]) -> None:
+        self._prompts = prompts
+        self._updates = updates
+        self._blocks = blocks
+        self._turn: Turn | None = None
+        self._reply: Reply | None = None
+
+    @property
+    def reply(self) -> Reply:
+        """The whole reply.
+
+        Raises:
+            LocalError: The turn has not ended, or was not read to its end.
+        """
+        if self._reply is None:
+            raise LocalError("There is no reply yet: read the stream to its end first.")
+        return self._reply
+
+    async def close(self) -> None:
+        """Cancel the turn if it goes on, and wait until it has ended."""
+        turn = self._turn
+        if turn is None or turn.end.done():
+            return
+        self._prompts.abandon(turn)
+        await asyncio.wait({turn.end})
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        if self._turn is not None:
+            raise LocalError("A stream can be read once: prompt again for another reply.")
+        self._turn, work = self._prompts.begin(self._blocks)
+        pieces = _Pieces(self._turn)
+        self._updates.watchers.add(pieces)
+        return self._read(self._turn, work, pieces)
+
+    async def _read(
+        self, turn: Turn, work: asyncio.Task[Reply], pieces: "_Pieces"
+    ) -> AsyncIterator[str]:
+        work.add_done_callback(lambda _: pieces.end())
+        try:
+            over = False
+            while not over:
+                await pieces.ready()
+                over = work.done()  # looked at first, so that nothing is added after the last look
+                piece = pieces.take(self._updates.state)
+                if piece:
+                    yield piece
+            self._reply = work.result()
+        finally:
+            self._updates.watchers.remove(pieces)
+            self._prompts.abandon(turn)
+
+
+class _Pieces:
+    """The agent's text of one turn that was not read yet (`ChangeListener`).
+
+    The session is the buffer: only which messages have grown is kept here.
+    """
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._changed: dict[int, None] = {}
+        self._read: dict[int, tuple[list[ContentBlock], int]] = {}
+        """Of each message the content, as an object, and how many blocks of it were read."""
+        self._texts: dict[int, list[str]] = {}
+        self._last: int | None = None
+        """The message of the last piece."""
+        self._event = asyncio.Event()
+
+    def add(self, changes: Changes) -> None:
+        """Remember the entries that have changed."""
+        for change in changes:
+            if isinstance(change, _TRANSCRIPT):
+                self._changed[change.index] = None
+                self._event.set()
+
+    def end(self) -> None:
+        """Wake the reader, because the turn or the session has ended."""
+        self._event.set()
+
+    async def ready(self) -> None:
+        """Wait until there may be something to read."""
+        await self._event.wait()
+        self._event.clear()
+
+    def take(self, state: Session) -> str:
+        """The text since the last call; empty if there is none."""
+        first = self._turn.first_entry
+        if first is None:
+            return ""  # whether it belongs to this turn is not known yet
+        changed, self._changed = self._changed, {}
+        texts = []
+        for index in changed:
+            entry = state.entries[index] if first <= index < len(state.entries) else None
+            text = self._new_text(entry) if entry is not None and _is_of_agent(entry) else ""
+            if text:
+                texts.append(f"\n\n{text}" if self._last not in (None, index) else text)
+                self._last = index
+        return "".join(texts)
+
+    def _new_text(self, message: Message) -> str:
+        content, count = self._read.get(message.index, (message.content, 0))
+        before = self._texts.setdefault(message.index, [])
+        if content is message.content:
+            new = "".join(
+                [block.text for block in content[count:] if isinstance(block, TextContent)]
+            )
+        else:  # the agent sent the message as a whole: usually all of it again, or more of it
+            read = "".join(before)
+            new = message.text[len(read) :] if message.text.startswith(read) else ""
+        self._read[message.index] = message.content, len(message.content)
+        before.append(new)
+        return new

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from twofold.client.open_session import OpenSession
 from twofold.client.permissions import OnQuestion
 from twofold.client.prompt_blocks import Part, blocks_of
-from twofold.client.prompting import GIVE_UP, Reply
+from twofold.client.prompting import GIVE_UP, Reply, ReplyStream
 from twofold.client.watching import (
     RATE,
     ChangeFeed,
@@ -149,6 +149,24 @@ class ClientSession:
             ConnectionEnded: The agent is gone.
         """
         return await self._prompts.prompt(self._blocks(parts))
+
+    def stream(self, *parts: Part) -> ReplyStream:
+        """Send a prompt, and read the agent's text while it is received.
+
+        `async for piece in session.stream("…"): print(piece, end="")`. Leaving the loop before its
+        end cancels the turn.
+
+        Args:
+            parts: Text, paths of files, content blocks.
+
+        Returns:
+            The stream of pieces of text. Its `reply` is the whole reply, after the last piece.
+
+        Raises:
+            LocalError: As in `prompt`. Iterating raises what else `prompt` does.
+            NotSupported: The agent does not accept a part.
+        """
+        return ReplyStream(self._prompts, self._updates, self._blocks(parts))
 
     def _blocks(self, parts: tuple[Part, ...]) -> list[ContentBlock]:
         self._updates.check_open()
