@@ -23,7 +23,9 @@ from twofold.client.negotiate import (
     Silent,
     StartOver,
     WantedVersion,
+    check_setup,
     negotiate,
+    require,
 )
 from twofold.client.open_session import OpenSession
 from twofold.client.permissions import Ask
@@ -259,7 +261,7 @@ class Client:
             NotSupported: The agent has no way to log in.
             RequestFailed: The agent refused.
         """
-        self.agent.require("login", "be logged in to: it names no way to do it")
+        require(self.agent, "login", "be logged in to: it names no way to do it")
         await self._peer.call("auth/login", v2.LoginAuthRequest(method_id))
 
     async def logout(self) -> None:
@@ -269,7 +271,7 @@ class Client:
             NotSupported: The agent cannot log out.
             RequestFailed: The agent refused.
         """
-        self.agent.require("logout", "log out")
+        require(self.agent, "logout", "log out")
         await self._peer.call("auth/logout", v2.Empty())
 
     # ---- sessions
@@ -300,7 +302,7 @@ class Client:
             NotSupported: The agent does not support the directories or servers.
             RequestFailed: The agent refused, for example because it wants a login first.
         """
-        self.agent.require("new", "hold sessions")
+        require(self.agent, "new", "hold sessions")
         roots, servers = self._setup(cwd, directories, mcp_servers)
         request = v2.NewSessionRequest(roots[0], roots[1:] or UNSET, servers)
 
@@ -335,7 +337,7 @@ class Client:
             LocalError: The session is open, and in the middle of a turn.
             RequestFailed: The agent refused.
         """
-        self.agent.require("load", "load sessions")
+        require(self.agent, "load", "load sessions")
         return await self._reopen(session_id, cwd, directories, mcp_servers, replay=True)
 
     async def resume_session(
@@ -362,7 +364,7 @@ class Client:
         """
         replay = not self.can("resume")
         if replay:
-            self.agent.require("load", "resume sessions")
+            require(self.agent, "load", "resume sessions")
         return await self._reopen(session_id, cwd, directories, mcp_servers, replay=replay)
 
     async def _reopen(
@@ -403,7 +405,7 @@ class Client:
     ) -> tuple[list[str], list[v2.McpServer]]:
         if isinstance(directories, str | bytes | PathLike):
             raise TypeError(f"directories is a list of paths, not {directories!r}.")
-        self.agent.check_setup(directories, mcp_servers)
+        check_setup(self.agent, directories, mcp_servers)
         return _absolute(cwd, *directories), list(mcp_servers)
 
     def _claim(self, session_id: str, roots: list[str]) -> OpenSession:
@@ -434,7 +436,7 @@ class Client:
         """
         if limit is not None and limit < 1:
             raise ValueError("The limit is a number of sessions, at least 1.")
-        self.agent.require("list", "list its sessions")
+        require(self.agent, "list", "list its sessions")
         where = UNSET if cwd is None else _absolute(cwd)[0]
 
         async def read_page(cursor: Any) -> v2.ListSessionsResponse:
@@ -451,7 +453,7 @@ class Client:
             NotSupported: The agent cannot delete sessions.
             RequestFailed: The agent refused.
         """
-        self.agent.require("delete", "delete sessions")
+        require(self.agent, "delete", "delete sessions")
         opened = self._incoming.sessions.get(session_id)
         arrived = opened.answered() if opened is not None else None
         await self._peer.call("session/delete", v2.SessionParams(session_id), arrived=arrived)

@@ -156,22 +156,26 @@ class AgentDescription(Struct):
         # v2: `session` stands for all of its methods, and auth methods for login and logout
         return bool(self.auth_methods) if what == "logout" else session is not None
 
-    def require(self, what: Able, action: str) -> None:
-        """Raise `NotSupported` ("X cannot `action`") unless the agent supports `what`."""
-        if not self.can(what):
-            raise NotSupported(f"{self.name} cannot {action}.")
 
-    def check_setup(self, directories: Sequence[Any], mcp_servers: Sequence[v2.McpServer]) -> None:
-        """Raise `NotSupported` for a setup that the agent does not support in a session."""
-        if directories and not self.can("directories"):
-            raise NotSupported(f"{self.name} works in one directory only: leave out the others.")
-        session = self.capabilities.session
-        able = (session.mcp if session else None) or v2.McpCapabilities()
-        for server in mcp_servers:
-            if isinstance(server, v2.McpServerStdio) and not able.stdio:
-                raise NotSupported(f"{self.name} starts no MCP servers ({server.name}).")
-            if isinstance(server, v2.McpServerHttp) and not able.http:
-                raise NotSupported(f"{self.name} reaches no MCP servers over HTTP ({server.name}).")
+def require(agent: AgentDescription, what: Able, action: str) -> None:
+    """Raise `NotSupported` ("X cannot `action`") unless the agent supports `what`."""
+    if not agent.can(what):
+        raise NotSupported(f"{agent.name} cannot {action}.")
+
+
+def check_setup(
+    agent: AgentDescription, directories: Sequence[Any], mcp_servers: Sequence[v2.McpServer]
+) -> None:
+    """Raise `NotSupported` for a setup of a session that the agent does not support."""
+    if directories and not agent.can("directories"):
+        raise NotSupported(f"{agent.name} works in one directory only: leave out the others.")
+    session = agent.capabilities.session
+    able = (session.mcp if session else None) or v2.McpCapabilities()
+    for server in mcp_servers:
+        if isinstance(server, v2.McpServerStdio) and not able.stdio:
+            raise NotSupported(f"{agent.name} starts no MCP servers ({server.name}).")
+        if isinstance(server, v2.McpServerHttp) and not able.http:
+            raise NotSupported(f"{agent.name} reaches no MCP servers over HTTP ({server.name}).")
 
 
 def _can_v1(able: v1.AgentCapabilities, what: Able) -> bool:
