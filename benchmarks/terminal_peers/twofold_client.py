@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.terminal_peers.report import Clock, told
-from twofold.client.launch import Connecting, Wanted
+from twofold.client.launch import Launch, RunOptions
 from twofold.client.prompt_blocks import Part
 from twofold.policy import Policy
 from twofold.term import client
@@ -72,8 +72,8 @@ async def _idle(seconds: float) -> None:
 
 
 async def _interact(start: str | None) -> None:
-    wanted = Wanted(command=AGENT, policy=Policy(), cwd=Path.cwd(), start=start)
-    status = await client.interact(wanted, Connecting(AGENT))
+    wanted = RunOptions(command=AGENT, policy=Policy(), cwd=Path.cwd(), start=start)
+    status = await client.interact(wanted, Launch(AGENT))
     if status:
         raise SystemExit(status)
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from tests.support.raw_process import raw_agent
 from twofold.cli.commands import commands
-from twofold.client.launch import Connecting, Wanted
+from twofold.client.launch import Launch, RunOptions
 from twofold.transport.commands import IS_IT
 
 Json = dict[str, Any]
@@ -772,7 +772,7 @@ class Client:
         monkeypatch.delenv("NO_COLOR", raising=False)
         self._status = status
 
-    async def _interact(self, wanted: Wanted, connecting: Connecting) -> int:
+    async def _interact(self, wanted: RunOptions, connecting: Launch) -> int:
         self.wanted = wanted
         async with connecting.client() as client:
             self.agent = client.agent_name

@@ -13,7 +13,7 @@ import pytest
 from tests.support import raw_process
 from tests.support.raw_process import raw_agent
 from tests.support.simulated import simulate
-from twofold.client.launch import Connecting, Seconds, on_signals
+from twofold.client.launch import Launch, Seconds, on_signals
 from twofold.client.negotiate import Silent
 from twofold.transport.process import ProcessEnded
 from twofold.transport.tape import Tape
@@ -72,7 +72,7 @@ def test_no_second_is_told_to_a_task_that_is_being_ended() -> None:
 
 def test_a_start_that_takes_long_is_told_with_the_last_line_of_standard_error() -> None:
     said: list[tuple[float, str]] = []
-    connecting = Connecting(raw_agent("os.write(2, b'key?\\n'); sys.stdin.read()"))
+    connecting = Launch(raw_agent("os.write(2, b'key?\\n'); sys.stdin.read()"))
 
     async def main() -> None:
         slow = asyncio.Event()
@@ -100,7 +100,7 @@ def test_a_start_that_takes_long_is_told_with_the_last_line_of_standard_error() 
 
 
 def test_the_last_line_of_standard_error_is_safe_to_show() -> None:
-    connecting = Connecting(WARNS)
+    connecting = Launch(WARNS)
     before = connecting.last_line
 
     async def main() -> None:
@@ -113,7 +113,7 @@ def test_the_last_line_of_standard_error_is_safe_to_show() -> None:
 
 def test_an_agent_that_dies_at_the_start_is_told_with_its_last_words() -> None:
     async def main() -> None:
-        async with Connecting([sys.executable, "-c", "exit('no key')"]).client():
+        async with Launch([sys.executable, "-c", "exit('no key')"]).client():
             pass
 
     with pytest.raises(ProcessEnded, match="no key"):
@@ -122,7 +122,7 @@ def test_an_agent_that_dies_at_the_start_is_told_with_its_last_words() -> None:
 
 def test_silence_behind_a_tape_is_told_with_the_last_words() -> None:
     async def main() -> None:
-        async with Connecting(WARNS, record=io.BytesIO()).client():
+        async with Launch(WARNS, record=io.BytesIO()).client():
             raise Silent(3, "")
 
     with pytest.raises(Silent, match="within 3 seconds") as caught:
@@ -136,7 +136,7 @@ def test_silence_behind_a_tape_is_told_with_the_last_words() -> None:
 def test_the_record_tells_of_each_start_and_each_end() -> None:
     file = io.BytesIO()
     lines: list[bytes] = []
-    connecting = Connecting(raw_agent(FALLS), record=file, tapes=[Tape(lines.append)])
+    connecting = Launch(raw_agent(FALLS), record=file, tapes=[Tape(lines.append)])
 
     async def main() -> None:
         async with connecting.client() as client:
@@ -163,7 +163,7 @@ class Full(io.BytesIO):
 
 
 def test_a_record_that_cannot_be_written_is_a_fault_and_not_the_end() -> None:
-    connecting = Connecting(QUIET, record=Full())
+    connecting = Launch(QUIET, record=Full())
 
     async def main() -> None:
         async with connecting.client() as client:

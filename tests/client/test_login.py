@@ -16,7 +16,7 @@ from tests.cli.test_run_ends import until
 from tests.support import raw_process
 from tests.support.raw_process import gone, raw_agent
 from twofold.client.client import Client
-from twofold.client.launch import Connecting
+from twofold.client.launch import Launch
 from twofold.client.login import (
     LoginFailed,
     LoginNeeded,
@@ -110,7 +110,7 @@ def meet(command: list[str], talk: Callable[[Client], Any]) -> None:
     """Connect, and do what `talk` says."""
 
     async def main() -> None:
-        async with Connecting(command).client() as client:
+        async with Launch(command).client() as client:
             await talk(client)
 
     raw_process.run(main())

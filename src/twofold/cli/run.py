@@ -20,7 +20,7 @@ from twofold.cli.files import opened
 from twofold.cli.options import line_limit, offered, variable_names
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.cli.scripted import Scripted, one_turn
-from twofold.client.launch import Connecting, Wanted
+from twofold.client.launch import Launch, RunOptions
 from twofold.convert.versions import Version
 from twofold.errors import TwofoldError
 from twofold.policy import Policy, Rule, parse_rule, read_policy
@@ -192,8 +192,8 @@ def _scripted(
 
 def _wanted(
     command: list[str], policy: Policy, record: IO[bytes] | None, options: dict[str, Any]
-) -> Wanted:
-    return Wanted(
+) -> RunOptions:
+    return RunOptions(
         command=command,
         policy=policy,
         cwd=options["cwd"],
@@ -256,10 +256,10 @@ def _said(data: bytes, option: str, where: str) -> str:
 # ---- at the terminal -------------------------------------------------------------------------
 
 
-def _interactive(wanted: Wanted, screen: Screen) -> int:
+def _interactive(wanted: RunOptions, screen: Screen) -> int:
     from twofold.term.client import interact
 
-    connecting = Connecting(
+    connecting = Launch(
         wanted.command,
         cwd=wanted.cwd,
         version=wanted.version,

@@ -16,7 +16,7 @@ from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.cli.unattended import Problems, sits_there, slow, with_login
 from twofold.client.client import Client, Offered
 from twofold.client.known_sessions import NotReopened, known_sessions, reopen
-from twofold.client.launch import Connecting, Seconds, on_signals
+from twofold.client.launch import Launch, Seconds, on_signals
 from twofold.client.prompting import Reply
 from twofold.client.session import ClientSession
 from twofold.convert.versions import Version
@@ -101,7 +101,7 @@ class _Turn:
         self._session: ClientSession | None = None
         self._over = False
         self._cancelling: asyncio.Task[None] | None = None
-        self._connecting = Connecting(
+        self._connecting = Launch(
             wanted.command,
             cwd=wanted.cwd,
             version=wanted.version,
@@ -144,7 +144,7 @@ class _Turn:
             return session, await self._prompt(session)
         except (RequestFailed, NotReopened):
             # now, for an agent that is ended may have more to say, and none of it of this
-            self.complaints = await self._connecting.complaints.told()
+            self.complaints = await self._connecting.stderr.settled()
             raise
 
     async def _open(self, client: Client) -> ClientSession:
@@ -165,7 +165,7 @@ class _Turn:
         reply = None
         self._session = session
         try:
-            self._connecting.complaints.forget()
+            self._connecting.stderr.forget()
             reply = await session.prompt(self._wanted.prompt)
         finally:
             self._session, self._over = None, True

@@ -17,7 +17,7 @@ from twofold.cli.demo_agent import DEMO
 from twofold.cli.printing import Screen
 from twofold.cli.unattended import Problems, sits_there, slow, with_login
 from twofold.client.known_sessions import MOST, Known, known_sessions, title, when
-from twofold.client.launch import Connecting, on_signals
+from twofold.client.launch import Launch, on_signals
 from twofold.errors import TwofoldError
 from twofold.term import exit_status
 from twofold.text import one_line
@@ -82,7 +82,7 @@ async def _list(command: list[str], listing: Listing, screen: Screen) -> int:
             task.cancel()  # what was started is ended on the way out
 
     on_signals(stop)
-    connecting = Connecting(command, cwd=listing.cwd)
+    connecting = Launch(command, cwd=listing.cwd)
     told, late = Problems(screen), slow(screen, command)
     try:
         async with connecting.client(login=sits_there(), on_problem=told, on_slow=late) as client:

@@ -1,8 +1,8 @@
-"""The way to an agent: its command is started, written down if that is wanted, and heard.
+"""Launches an agent's command and connects to it, with a record of the connection if wanted.
 
-What the interactive client, one turn for scripts and the list of sessions have in common. Nothing
-is printed here: whoever connects is called for a start that takes long and for problems. However
-the block of `Connecting.client` is left, the agent and all that it started is gone.
+The interactive client, one turn for scripts and the list of sessions all begin here. Nothing is
+printed: callbacks report a slow start and problems. However the block of `Launch.client` is left,
+the agent and everything that it started has ended.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from twofold.transport.process import Process
 from twofold.transport.tape import Tape, Taped
 
 OnSlow: TypeAlias = Callable[[float], None]
-"""Told each second for how many seconds the agent has not answered yet."""
+"""Called each second with how many seconds have passed."""
 
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _OUT_OF_STEP = 0.05
@@ -37,55 +37,58 @@ _LAST_LINES = 12
 _LONGEST = 300
 
 
-class Wanted(Struct, kw_only=True):
-    """What was asked of the interactive client on the command line."""
+class RunOptions(Struct, kw_only=True):
+    """The options of the interactive client, as given on the command line."""
 
     command: list[str]
     policy: Policy
     cwd: Path
+    """Where the session works."""
     version: WantedVersion | None = None
+    """The protocol version to demand."""
     resume: str | None = None
-    """Go on with this session."""
+    """The id of a session to resume."""
     choose: bool = False
-    """Go on with a session of `cwd` that the person chooses."""
+    """Have the person choose a session of `cwd` to resume."""
     start: str | None = None
-    """What to say first."""
+    """The first prompt."""
     color: bool = True
     offer: frozenset[Offered] = frozenset()
     """What the client does for an agent of version 1."""
     pass_env: tuple[str, ...] = ()
-    """Variables of ours that commands get which the client runs for the agent."""
+    """Variables of this process that commands get which the client runs for the agent."""
     line_limit: int = LIMIT
     record: IO[bytes] | None = None
+    """Where to write the record of the connection."""
 
 
-class Complaints:
-    """What an agent wrote to its standard error since the last `forget`, for a failure to show."""
+class StderrTail:
+    """The end of an agent's standard error since the last `forget`, to show beside a failure."""
 
     def __init__(self) -> None:
-        self._words = LastWords()
+        self._tail = LastWords()
 
     def add(self, data: bytes) -> None:
-        """Take in what it wrote."""
-        self._words.add(data)
+        """Add what the agent wrote."""
+        self._tail.add(data)
 
     def forget(self) -> None:
-        """A turn begins: what was written before has nothing to do with it."""
-        self._words = LastWords()
+        """Drop what was written before a turn: it has nothing to do with it."""
+        self._tail = LastWords()
 
-    async def told(self) -> list[str]:
+    async def settled(self) -> list[str]:
         """The last lines, safe to show, below a heading; empty if there are none.
 
-        The two outputs of an agent are not in step: what was written before an answer may be read
-        after it, so this waits a moment.
+        The two outputs of an agent are read independently: what it wrote before an answer may be
+        read after it, so this waits a moment.
         """
         await asyncio.sleep(_OUT_OF_STEP)
         return self.lines
 
     @property
     def lines(self) -> list[str]:
-        """The same, as far as it was read."""
-        last = self._words.text.rstrip().splitlines()[-_LAST_LINES:]
+        """The same, as far as it was read by now."""
+        last = self._tail.text.rstrip().splitlines()[-_LAST_LINES:]
         if not last:
             return []
         return [
@@ -94,8 +97,8 @@ class Complaints:
         ]
 
 
-class Connecting:
-    """The way to one agent: `async with connecting.client() as client: …`."""
+class Launch:
+    """An agent's command, and how to connect to it: `async with launch.client() as client: …`."""
 
     def __init__(
         self,
@@ -114,8 +117,8 @@ class Connecting:
         self.cwd = cwd
         """Where the agent's process is started."""
         self.answered = False
-        """The agent said who it is."""
-        self.complaints = Complaints()
+        """Whether the agent has answered `initialize`."""
+        self.stderr = StderrTail()
         self._version = version
         self._policy = policy
         self._offer = offer
@@ -136,9 +139,17 @@ class Connecting:
         on_problem: Report = log,
         on_slow: OnSlow | None = None,
     ) -> AsyncIterator[Client]:
-        """Start the agent and agree on a version; `on_slow` is called until that is done.
+        """Start the agent and connect to it, in a block.
 
-        `login`: someone sits at the terminal, and can log in there.
+        Args:
+            ask: As for `connect`.
+            elicit: As for `connect`.
+            login: Whether a person can log in at this terminal.
+            on_problem: As for `connect`.
+            on_slow: Called each second until the agent has answered.
+
+        Raises:
+            PeerError: As for `connect`; `Silent` shows what the agent printed.
         """
         offer = {*self._offer, "login"} if login else self._offer
         waiting = Seconds(on_slow) if on_slow is not None else None
@@ -159,50 +170,50 @@ class Connecting:
                 self.answered = True
                 self._note_agent(client)
                 yield client
-        except Silent as error:  # whoever raised it does not see what is behind a tape
+        except Silent as error:  # `connect` cannot see the process behind the tape
             raise self.silent(error.seconds) from None
         finally:
             if waiting is not None:
                 waiting.close()
             self._note_exit()
 
-    # ---- what is known of it
+    # ---- what the agent printed
 
     @property
     def last_line(self) -> str:
-        """The last line that the agent wrote to its standard error, safe to show; often empty."""
-        lines = self._last_words.split("\n")
+        """The last line of the agent's standard error, safe to show; often empty."""
+        lines = self._stderr_tail.split("\n")
         return next((line for line in map(one_line, reversed(lines)) if line), "")
 
     @property
     def fault(self) -> OSError | None:
-        """Why the record ends before the conversation, if it does."""
+        """The error that ended the record before the connection, if there was one."""
         return self._record.fault if self._record is not None else None
 
     def silent(self, seconds: float) -> Silent:
-        """The agent did not answer within so many seconds: the error that says so."""
+        """The error for an agent that did not answer within `seconds`."""
         printed = self._process.printed if self._process is not None else ""
-        return Silent(seconds, self._last_words, printed)
+        return Silent(seconds, self._stderr_tail, printed)
 
     @property
-    def _last_words(self) -> str:
+    def _stderr_tail(self) -> str:
         return self._process.stderr_tail if self._process is not None else ""
 
     # ---- the process
 
     def hurry(self) -> None:
-        """Nobody wants to wait for the agent to end by itself, now or later."""
+        """End the agent without waiting for it to end by itself, now or later."""
         self._hurried = True
         if self._process is not None:
             self._process.hurry()
 
     async def _start(self) -> Transport:
-        self._note_exit()  # one that fell over version 2 is started again
+        self._note_exit()  # an agent that crashed on version 2 is started again
         self._process = None
         record = self._record
 
         def on_stderr(data: bytes) -> None:
-            self.complaints.add(data)
+            self.stderr.add(data)
             if record is not None:
                 record.stderr(data)
 
@@ -226,7 +237,7 @@ class Connecting:
 
 
 def located(command: Sequence[str], cwd: str | os.PathLike[str] | None) -> list[str]:
-    """The command as it is started in `cwd`: the path of a program is one of this directory."""
+    """The command to start in `cwd`; a relative path of its program is one of this directory."""
     program, *arguments = command
     here = os.path.abspath(program)
     elsewhere = cwd is not None and os.path.abspath(cwd) != os.path.abspath(".")
@@ -239,7 +250,7 @@ def located(command: Sequence[str], cwd: str | os.PathLike[str] | None) -> list[
 
 
 class Seconds:
-    """A call for each second that passes, until it is closed or the task is cancelled."""
+    """Calls a function each second, until `close` or until the task is cancelled."""
 
     def __init__(self, call: OnSlow) -> None:
         self._loop = asyncio.get_running_loop()
@@ -254,18 +265,18 @@ class Seconds:
 
     def _tick(self) -> None:
         if self._task is not None and self._task.cancelling():
-            return  # nobody waits any more: what was started is being ended
+            return  # the task is on its way out
         self._passed += 1
         self._wait()
         self._call(float(self._passed))
 
     def close(self) -> None:
-        """Call no more."""
+        """Stop the calls."""
         self._timer.cancel()
 
 
 def on_signals(interrupt: Callable[[], None]) -> None:
-    """Whoever wants this process to end calls `interrupt`; it lasts as long as the loop."""
+    """Call `interrupt` on every signal that asks this process to end, as long as the loop runs."""
     numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
     heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or another thread

@@ -1,9 +1,9 @@
-"""Logging in, when an agent wants that first: the ways that it names, and doing it.
+"""Logs in to an agent that requires it, by one of the methods that the agent declares.
 
-A way is done by the agent itself, or by its own command in the person's terminal, where it is
-alone: whoever calls `log_in` must not read keys or draw meanwhile, and what that command writes
-reaches the terminal as it is. Ways of a kind that is not known are named and not offered. Nothing
-is asked or printed here.
+Either the agent does it itself, or its command runs in the person's terminal. It has that terminal
+to itself: the caller of `log_in` must not read keys or draw meanwhile, and what the command writes
+reaches the terminal unchanged. Methods of an unknown type are shown by name and cannot be used.
+Nothing is asked or printed here.
 """
 
 import asyncio
@@ -32,34 +32,38 @@ from twofold.transport.commands import (
 from twofold.wire import v2
 
 PATIENCE = 2.0
-"""How many seconds a login that nobody waits for any more has to end."""
+"""How many seconds a login that was cancelled has to end."""
 
 
 class Way(Struct, frozen=True):
-    """A way to log in that can be offered; name and description are safe to show."""
+    """A way to log in that can be used; name and description are safe to show."""
 
     method_id: str
     name: str
     description: str = ""
     terminal: v2.AuthMethodTerminal | None = None
-    """What the agent's own command is to be given, if it is done in the terminal."""
+    """The arguments and variables for the agent's command, if it runs in the terminal."""
 
 
 class LoginNeeded(PeerError):
-    """The agent wants someone to log in first; `methods` are the ways that it names."""
+    """The agent requires a login first.
+
+    Attributes:
+        methods: The ids of the ways that can be used.
+    """
 
     def __init__(self, error: RequestFailed, client: Client) -> None:
         self.methods = [way.method_id for way in ways(client)]
         named = [*map(one_line, self.methods), *others(client)]
-        known = f"; it names {', '.join(named)}" if named else ""
+        declared = f"; it names {', '.join(named)}" if named else ""
         advice = "Log in with the agent's own program, then try again."
         if self.methods:
             advice = "Choose one with --login, or log in with the agent's own program."
-        super().__init__(f"{error}\nThe agent wants a login first{known}. {advice}")
+        super().__init__(f"{error}\nThe agent wants a login first{declared}. {advice}")
 
 
 class NoSuchWay(NotSupported):
-    """Someone wants to log in in a way that the agent does not name."""
+    """The agent has no login method of this id."""
 
     def __init__(self, method_id: str, client: Client) -> None:
         named = ", ".join(one_line(way.method_id) for way in ways(client))
@@ -69,7 +73,7 @@ class NoSuchWay(NotSupported):
 
 
 class NoTerminal(PeerError):
-    """The agent wants a login in a terminal, and there is none."""
+    """The login needs a terminal, and standard input is none."""
 
     def __init__(self, way: Way) -> None:
         super().__init__(
@@ -79,7 +83,7 @@ class NoTerminal(PeerError):
 
 
 class LoginFailed(PeerError):
-    """The agent's command was run for a login, and ended with something else than success."""
+    """The agent's command was run for a login, and failed."""
 
     def __init__(self, command: Sequence[str], returncode: int) -> None:
         self.exit_code = exit_code(returncode)
@@ -90,27 +94,31 @@ class LoginFailed(PeerError):
         super().__init__(f"The login ({shown(command)}) {how}.")
 
 
-# ---- the ways ----------------------------------------------------------------------------------
+# ---- ways to log in ----------------------------------------------------------------------------
 
 
 def wants_login(error: BaseException) -> bool:
-    """Whether the agent refused something because nobody is logged in."""
+    """Whether the agent refused a request because it requires a login."""
     return isinstance(error, RequestFailed) and error.code == AUTH_REQUIRED
 
 
 def ways(client: Client) -> list[Way]:
-    """The ways to log in that can be offered, in the order of the agent."""
+    """The ways to log in that can be used, in the agent's order."""
     return [way for way in map(_way, client.auth_methods) if way is not None]
 
 
 def others(client: Client) -> list[str]:
-    """The ways of a kind that is not known, by name, safe to show."""
+    """The names of the methods of an unknown type, safe to show."""
     unknown = [each for each in client.auth_methods if isinstance(each, v2.UnknownAuthMethod)]
     return [_unknown_name(each) for each in unknown]
 
 
 def way_of(client: Client, method_id: str) -> Way:
-    """The way of this id; raises `NoSuchWay`."""
+    """The way of this id.
+
+    Raises:
+        NoSuchWay: The agent declares none of this id.
+    """
     for way in ways(client):
         if way.method_id == method_id:
             return way
@@ -127,12 +135,12 @@ def _way(method: v2.AuthMethod) -> Way | None:
 
 def _unknown_name(method: v2.UnknownAuthMethod) -> str:
     fields = method.raw.fields
-    said = [fields.get(key) for key in ("methodId", "id", "name")]
-    name = next((each for each in said if isinstance(each, str) and each), "one without a name")
+    names = [fields.get(key) for key in ("methodId", "id", "name")]
+    name = next((each for each in names if isinstance(each, str) and each), "one without a name")
     return f"{one_line(name)} (of the unknown kind {one_line(method.tag)})"
 
 
-# ---- doing it ----------------------------------------------------------------------------------
+# ---- logging in --------------------------------------------------------------------------------
 
 
 async def log_in(
@@ -141,10 +149,18 @@ async def log_in(
     command: Sequence[str],
     cwd: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Log in; `command` is what started the agent, and `cwd` where, if not here.
+    """Log in.
 
-    Raises `RequestFailed` if the agent refuses, `LoginFailed` if its command does not succeed in
-    the terminal, and `CommandNotStarted`.
+    Args:
+        client: The connection to the agent.
+        way: The way to log in.
+        command: The command that started the agent.
+        cwd: Where it was started, if not in the current directory.
+
+    Raises:
+        RequestFailed: The agent refused.
+        LoginFailed: The command failed in the terminal.
+        CommandNotStarted: The command could not be started in the terminal.
     """
     if way.terminal is None:
         await client.authenticate(way.method_id)
@@ -159,10 +175,10 @@ async def log_in(
 async def _in_terminal(
     words: list[str], cwd: str | os.PathLike[str] | None, env: dict[str, str]
 ) -> int:
-    """Run a command with the standard streams of this process; its return code."""
+    """Run a command with the standard streams of this process, and return its return code."""
     parts = checked(words, cwd)
     environ = platform.environment(env)
-    # what scripts read is the turn, so where that goes to a file the login is not written there
+    # scripts read the turn from standard output: the login must not be written there
     out = None if sys.stdout is not None and sys.stdout.isatty() else 2
     try:
         program = platform.program(parts[0], environ)
@@ -172,18 +188,18 @@ async def _in_terminal(
     except (OSError, ValueError) as error:
         raise CommandNotStarted(parts, why_not(error, parts[0], environ, cwd)) from error
     try:
-        with _left_to_it():
+        with _interrupts_ignored():
             return await process.wait()
     finally:
         await _ended(process)
 
 
 @contextmanager
-def _left_to_it() -> Iterator[None]:
-    """Ctrl-C is for the command that has the terminal, which was started before this."""
+def _interrupts_ignored() -> Iterator[None]:
+    """Leave Ctrl-C to the command that has the terminal, which was started before this."""
     try:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # another thread than the main one hears no signals
+    except ValueError:  # only the main thread gets signals
         yield
         return
     try:
@@ -193,7 +209,7 @@ def _left_to_it() -> Iterator[None]:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """End what was broken off; nothing, if it ended by itself."""
+    """End the process if it still runs, because the login was cancelled."""
     with suppress(ProcessLookupError):
         if process.returncode is None:
             process.terminate()

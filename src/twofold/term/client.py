@@ -23,7 +23,7 @@ from rich.console import Console
 
 from twofold.client.client import Client
 from twofold.client.known_sessions import NotReopened, known_sessions, reopen, title, when
-from twofold.client.launch import Complaints, Connecting, Seconds, Wanted, on_signals
+from twofold.client.launch import Launch, RunOptions, Seconds, StderrTail, on_signals
 from twofold.client.login import LoginNeeded, log_in, wants_login, ways
 from twofold.client.prompt_blocks import Part
 from twofold.client.prompting import Reply
@@ -142,7 +142,7 @@ class Conversation:
         keys: Input,
         questions: Questions,
         cwd: Path,
-        complaints: Complaints,
+        complaints: StderrTail,
     ) -> None:
         self._session = session
         self._drawing = drawing
@@ -230,7 +230,7 @@ class Conversation:
                 await self._unless_leaving(turn)
                 reply = turn.result()
             except RequestFailed as error:
-                failed = [str(error), *await self._complaints.told()]
+                failed = [str(error), *await self._complaints.settled()]
         if failed:  # below the call that failed, which is on the screen now
             self._drawing.tell([line(sanitize("\n".join(failed)), "red")])
         if reply is not None:
@@ -355,7 +355,7 @@ _HINT: Final = 5.0
 """After how many seconds without an answer it is said what may be wrong."""
 
 
-async def interact(wanted: Wanted, connecting: Connecting) -> int:
+async def interact(wanted: RunOptions, connecting: Launch) -> int:
     """Talk to an agent until the person leaves; the exit status."""
     system = Console(file=sys.stdout).color_system
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
@@ -376,7 +376,7 @@ class _Client:
     """One agent, from its start to its end."""
 
     def __init__(
-        self, wanted: Wanted, connecting: Connecting, display: Display, source: Input
+        self, wanted: RunOptions, connecting: Launch, display: Display, source: Input
     ) -> None:
         self._wanted = wanted
         self._connecting = connecting
@@ -413,7 +413,7 @@ class _Client:
         except TwofoldError as error:
             above = [BLANK] if self._conversation is not None else []
             refused = isinstance(error, RequestFailed | NotReopened)
-            below = self._connecting.complaints.lines if refused else []
+            below = self._connecting.stderr.lines if refused else []
             self._tell([*above, line(sanitize("\n".join([str(error), *below])), "red")])
             return exit_status.of_error(error)
         except asyncio.CancelledError:
@@ -529,7 +529,7 @@ class _Client:
             self._source,
             self._questions,
             self._wanted.cwd.absolute(),
-            self._connecting.complaints,
+            self._connecting.stderr,
         )
         self._drawing, self._conversation = drawing, conversation
         try:
@@ -583,7 +583,7 @@ class _Client:
         self._display.show(all_rows(lines, self._display.width), [])
 
 
-def _greeting(client: Client, wanted: Wanted) -> list[Drawn]:
+def _greeting(client: Client, wanted: RunOptions) -> list[Drawn]:
     info = client.agent.info
     name = f"{client.agent_name} {one_line(info.version)}".strip()
     if info == NAMELESS or not one_line(info.title or info.name):
