@@ -2,10 +2,10 @@
 
 Only inside the session's directories, wherever symbolic links lead; only regular files; only
 UTF-8, byte for byte (no newline is translated, a byte order mark is part of the text). A write
-takes the place of the old file in one step, or changes nothing. Whatever the file system refuses,
-the agent is told as a `RequestError`. Nothing here asks for permission: whoever calls does, for
-the path that `Files.path_of` gives, and hands it over as `checked`, so that what was allowed is
-what is done, even if a link has changed meanwhile.
+replaces the old file in one step, or changes nothing. What the file system refuses is raised as a
+`RequestError` for the agent. Nothing here asks for permission: the caller does, for the path that
+`Files.path_of` returns, and passes it on as `checked`, so that what was allowed is what is done,
+even if a link has changed meanwhile.
 """
 
 import errno
@@ -26,11 +26,11 @@ from twofold.wire.shared import Content
 
 MIB = 1024 * 1024
 _COMPARED = 8 * MIB
-"""How many characters of a file, old and new, are compared; a larger one is shown as it will be."""
+"""Up to how many characters, old and new, a diff is made; larger files are shown whole."""
 
 
 class Roots:
-    """The directories a session may touch, as they are called once links are followed."""
+    """The directories that a session may touch, with their links resolved."""
 
     def __init__(self, roots: Sequence[os.PathLike[str] | str]) -> None:
         try:
@@ -42,7 +42,7 @@ class Roots:
             raise LocalError("No directory was given that the agent may use: name at least one.")
 
     def resolve(self, path: str) -> Path:
-        """Where `path` really is; refused unless that is inside one of the directories."""
+        """`path` with its links resolved; raises `RequestError` outside of the directories."""
         if not os.path.isabs(path):
             raise _refused(INVALID_PARAMS, path, "is not absolute")
         try:
@@ -56,7 +56,7 @@ class Roots:
         return resolved
 
     def root_of(self, resolved: Path, path: str) -> Path:
-        """The directory that `resolved` is in; `path` is what the agent calls it."""
+        """The directory that contains `resolved`; `path` is what the agent sent."""
         for root in self.paths:
             if resolved.is_relative_to(root):
                 return root
@@ -74,7 +74,7 @@ class Files:
         self._limit = limit
 
     def path_of(self, path: str) -> Path:
-        """The file that reading or writing `path` would touch; refused outside of the roots."""
+        """The file that reading or writing `path` would touch; raises outside of the roots."""
         return self._roots.resolve(path)
 
     def read(
@@ -93,7 +93,7 @@ class Files:
             raise _refused(INVALID_PARAMS, path, "is not a text in UTF-8") from None
 
     def write(self, params: v1.WriteTextFileRequest, checked: Path | None = None) -> v1.Empty:
-        """Make the text the whole content of the file; missing directories are created."""
+        """Replace the content of the file, and create missing directories."""
         path = params.path
         try:
             data = params.content.encode()
@@ -107,7 +107,7 @@ class Files:
         return v1.Empty()
 
     def change(self, params: v1.WriteTextFileRequest, checked: Path) -> list[v2.ToolCallContent]:
-        """What a write would change, all of it; without a diff if the old text cannot be read."""
+        """Everything that a write would change; without a diff if the old text cannot be read."""
         name, new = str(checked), params.content
         asked = v1.ReadTextFileRequest(params.session_id, params.path)
         try:
@@ -133,7 +133,7 @@ class Files:
             folder.close()
 
     def _contents(self, folder: "_Folder", name: str, path: str) -> bytearray:
-        # looked at before it is opened, for opening a device can do something
+        # checked before it is opened, because opening a device can have an effect
         _only_regular(folder.stat(name), path)
         fd = folder.open(name, _READ)
         try:
@@ -141,7 +141,7 @@ class Files:
             _only_regular(found, path)
             data = bytearray()
             if found.st_size <= self._limit:
-                # what it holds and what it says of its size may differ: it may grow meanwhile
+                # the file may grow meanwhile, and some files report another size than they have
                 while len(data) <= self._limit and (piece := os.read(fd, MIB)):
                     data += piece
         finally:
@@ -167,7 +167,7 @@ def _lines(data: bytearray, line: int, limit: int | None) -> bytearray:
 
 def _after(data: bytearray, start: int, lines: int) -> int:
     """Where the text goes on after so many lines: its end, if it has no more."""
-    # counted in strides: a loop over the lines of a large file would hold up everything else
+    # counted in strides: a loop over the lines of a large file would block everything else
     while lines and start < len(data):
         found = data.count(b"\n", start, start + _STRIDE)
         if found >= lines:
@@ -179,7 +179,7 @@ def _after(data: bytearray, start: int, lines: int) -> int:
     return min(start, len(data))
 
 
-# ---- what the file system says ---------------------------------------------------------------
+# ---- errors of the file system ---------------------------------------------------------------
 
 _CODES = {
     errno.ENOENT: RESOURCE_NOT_FOUND,
@@ -199,7 +199,7 @@ def _refused(code: int, path: str, reason: str) -> RequestError:
 
 @contextmanager
 def _refusals(verb: str, path: str) -> Iterator[None]:
-    """What the system refuses is told to the agent, with the system's reason."""
+    """Turn an OSError into a `RequestError` with the system's reason."""
     try:
         yield
     except OSError as error:
@@ -246,20 +246,20 @@ def _replace(folder: "_Folder", name: str, data: bytes, path: str) -> None:
 
 
 def _replaceable(folder: "_Folder", name: str, path: str) -> os.stat_result | None:
-    """What is there now, if anything: a regular file that we may write to, or it is refused."""
+    """The file that is there now, if any; raises unless it is regular and writable."""
     try:
         found = folder.stat(name)
     except FileNotFoundError:
         return None
     _only_regular(found, path)
-    # a file that is write-protected could still be replaced by another; it was protected for that
+    # a write-protected file could still be replaced, which is what it is protected from
     os.close(folder.open(name, _WRITE))
     return found
 
 
 def _keep_mode(fd: int, before: os.stat_result) -> None:
     if hasattr(os, "fchmod"):
-        with suppress(OSError):  # only root gives files away, and to others it does not matter
+        with suppress(OSError):  # only root may change the owner, and for others it stays the same
             os.fchown(fd, before.st_uid, before.st_gid)
         os.fchmod(fd, stat.S_IMODE(before.st_mode) & 0o777)
 
@@ -268,7 +268,7 @@ def _keep_mode(fd: int, before: os.stat_result) -> None:
 
 _HAS_DIR_FD = {os.open, os.mkdir, os.stat, os.rename, os.unlink} <= os.supports_dir_fd
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-# a pipe or a terminal that takes the place of a file must not make us wait, nor become ours
+# a pipe that replaced a file must not block, a terminal not become the controlling one
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _READ = os.O_RDONLY | _NO_LINK | _NO_WAIT
 _WRITE = os.O_WRONLY | _NO_LINK | _NO_WAIT
@@ -334,6 +334,6 @@ def _enter(step: str, above: int, *, create: bool) -> int:
     except FileNotFoundError:
         if not create:
             raise
-    with suppress(FileExistsError):  # somebody else was faster
+    with suppress(FileExistsError):  # another process created it
         os.mkdir(step, dir_fd=above)
     return os.open(step, _ENTER, dir_fd=above)

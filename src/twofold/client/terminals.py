@@ -1,8 +1,8 @@
 """The commands a client runs for its agent: `terminal/*` of version 1, for one session.
 
 A command runs inside the session's directories, in a process group of its own, without input and
-without a tty; what it and its children write comes through one pipe, in order. The view learns of
-it as version 2 would tell it (`TerminalUpdate`, `TerminalOutputChunk`). However much a command
+without a tty; what it and its children write is read from one pipe, in order. Everything is
+reported as version 2's updates (`TerminalUpdate`, `TerminalOutputChunk`). However much a command
 writes, memory stays bounded, and so does every wait after `kill`, `release` and `close`; a process
 that puts itself into another session cannot be found again and is not ended. No thread is used.
 
@@ -10,13 +10,13 @@ that puts itself into another session cannot be found again and is not ended. No
 line as `command` and no `args`: a command without `args` that has white space or shell syntax in
 it, and is not the path of a program, goes to `/bin/sh -c`.
 
-A command gets the environment that was given for the agent, not ours: of ours only what any
+A command gets the environment that was given for the agent, and of this process only what any
 command needs and what is named (see `platform.plain_environment`). An agent that runs elsewhere, or
-was given less, must not read our secrets by way of a command.
+was given less, must not read this process's secrets by way of a command.
 
 Nothing here asks for permission: the caller of `create` does, for the directory that
-`directory_of` gives, and passes it on as `checked`: what was shown is what is used. On Windows,
-where the event loop cannot wait for a pipe, every command is refused.
+`directory_of` returns, and passes it on as `checked`, so that what was shown is what is used. On
+Windows, where the event loop cannot wait for a pipe, every command is refused.
 """
 
 import asyncio
@@ -44,29 +44,35 @@ from twofold.transport import platform
 from twofold.transport.commands import exit_code, shown, signal_name, why_not
 from twofold.wire import v1, v2
 
-# One command that runs for an agent: its group of processes, its output, its end.
-#
-# It is started without input and without a tty; all that it and its children write comes through
-# one pipe. Whatever it writes, a bounded end of it is kept, and once it was told to stop its end is
-# known after a bounded time. No thread is used, and nothing here knows of the protocol's requests.
-
-
 PIECE = 64 * 1024
-"""How much is read at a time, which is what a pipe usually holds."""
+"""How many bytes are read at a time, which is what a pipe usually holds."""
 LARGEST_PIPE = 1024 * 1024
 GRACE = 1.0
 """How many seconds a command has to end after it was asked to."""
 LAST_WAIT = 2.0
-"""How many seconds the system has to end it by force, until we no longer wait for it."""
+"""How many seconds the system has to kill it before it is given up."""
 POLL = 0.02
-"""How often we look whether a command ended, where the system does not tell."""
+"""Every how many seconds a command is polled, where the system does not report its end."""
+KEPT = 64 * MIB
+"""How many bytes of output all terminals of a session keep that were not released."""
+LEAST = 64 * 1024
+"""How many bytes of output each of them keeps in any case."""
+RELEASED_EACH = MIB
+"""How many bytes of output of a released terminal stay in the view."""
+RELEASED = 32 * MIB
+"""The same for all of them; of the oldest nothing stays."""
+
+_ENTRY = 1024  # even a terminal without output takes some memory
 
 Update: TypeAlias = v2.TerminalUpdate | v2.TerminalOutputChunk
-Tell: TypeAlias = Callable[[Update], None]
+OnTerminal: TypeAlias = Callable[[Update], None]
+
+
+# ---- one command ------------------------------------------------------------------------------
 
 
 class Child(NamedTuple):
-    """A process that leads a group of its own, and where all that it writes can be read."""
+    """A process that leads a group of its own, and the pipe with everything that it writes."""
 
     process: subprocess.Popen[bytes]
     pipe: int
@@ -76,7 +82,7 @@ class Terminal:
     """A command, from its start until nothing of it is left."""
 
     def __init__(
-        self, terminal_id: str, child: Child, *, limit: int, grace: float, tell: Tell
+        self, terminal_id: str, child: Child, *, limit: int, grace: float, report: OnTerminal
     ) -> None:
         self.terminal_id = terminal_id
         self.output = Output(limit)
@@ -84,14 +90,14 @@ class Terminal:
         self.exit: asyncio.Future[v1.TerminalExitStatus] = self._loop.create_future()
         """How the command ended; what it started may still run."""
         self.gone: asyncio.Future[None] = self._loop.create_future()
-        """It was stopped, and so was all that it started."""
+        """Set when it and everything that it started have ended after `stop`."""
         self._process = child.process
         self._grace = grace
-        self._tell = tell
+        self._report = report
         self._group = True
-        """Whether something of its group may be left."""
+        """Whether a process of its group may be left."""
         self._deadline: asyncio.TimerHandle | None = None
-        """Set once it has been asked to end."""
+        """When it will be killed; set by `stop`."""
         self._forced = False
         self._pipe: int | None = child.pipe
         self._loop.add_reader(child.pipe, self._read)
@@ -102,7 +108,7 @@ class Terminal:
             self._loop.add_reader(self._watch, self._look)
 
     def stop(self) -> None:
-        """Ask it and all it started to end; what has not ended after the grace is made to."""
+        """Terminate it and everything it started; what is left after the grace period is killed."""
         if self.gone.done() or self._deadline is not None:
             return
         if self._group:
@@ -112,7 +118,7 @@ class Terminal:
             self._look_for_rest()
 
     def force(self) -> None:
-        """End it now; what even the system cannot end is given up after a while."""
+        """Kill it now; what even the system cannot end is given up after a while."""
         if self.gone.done():
             return
         self._forced = True
@@ -124,10 +130,10 @@ class Terminal:
             self._cancel_deadline()
             self._deadline = self._loop.call_later(LAST_WAIT, self._give_up)
 
-    # ---- its output
+    # ---- output
 
     def _read(self) -> bool:
-        """Pass on what the pipe holds; tells whether there may be more in it."""
+        """Report what the pipe holds; returns whether there may be more in it."""
         if self._pipe is None:
             return False
         try:
@@ -140,14 +146,14 @@ class Terminal:
             self._close_pipe()
             return False
         dropped = self.output.add(data)
-        self._tell(v2.TerminalOutputChunk(terminal_id=self.terminal_id, data=_base64(data)))
+        self._report(v2.TerminalOutputChunk(terminal_id=self.terminal_id, data=_base64(data)))
         if dropped:
-            # so that the view forgets what we forgot: its memory is to stay bounded, too
-            self._tell(shows(self.terminal_id, self.output.kept()))
+            # the view drops what was dropped here, so that its memory stays bounded, too
+            self._report(shows(self.terminal_id, self.output.kept()))
         return True
 
     def _read_rest(self) -> None:
-        # bounded, for what it left running may go on writing
+        # bounded, because what it left running may go on writing
         for _ in range(LARGEST_PIPE // PIECE):
             if not self._read():
                 break
@@ -158,13 +164,13 @@ class Terminal:
             os.close(self._pipe)
             self._pipe = None
 
-    # ---- its end
+    # ---- the end
 
     def _look_later(self, look: Callable[[], None]) -> None:
         self._loop.call_later(POLL, look)
 
     def _look(self) -> None:
-        """Did the command end?"""
+        """Look whether the command has ended."""
         if self.exit.done():
             return
         if self._process.poll() is None:
@@ -180,7 +186,7 @@ class Terminal:
             self._look_for_rest()
 
     def _look_for_rest(self) -> None:
-        """Did all that it started end, too?"""
+        """Look whether everything that it started has ended."""
         if self.gone.done():
             return
         self._group = self._group and platform.group_exists(self._process.pid)
@@ -197,7 +203,7 @@ class Terminal:
         code, by = exit_code(returncode), signal_name(returncode)
         self.exit.set_result(v1.TerminalExitStatus(exit_code=code, signal=by))
         status = v2.TerminalExitStatus(exit_code=code, signal=by)
-        self._tell(v2.TerminalUpdate(terminal_id=self.terminal_id, exit_status=status))
+        self._report(v2.TerminalUpdate(terminal_id=self.terminal_id, exit_status=status))
 
     def _give_up(self) -> None:
         self._exited(None)
@@ -227,11 +233,11 @@ class Output:
         self._written = 0
 
     def __len__(self) -> int:
-        """How many bytes are in memory, here and in the view."""
+        """How many bytes are kept, here and in the view."""
         return len(self._bytes)
 
     def add(self, data: bytes) -> bool:
-        """Take in more; tells whether older output was dropped for it."""
+        """Add output; returns whether older output was dropped for it."""
         self._bytes += data
         self._written += len(data)
         excess = len(self._bytes) - self._limit
@@ -243,7 +249,7 @@ class Output:
 
     @property
     def limit(self) -> int:
-        """How many bytes may be kept."""
+        """How many bytes are kept at most."""
         return self._limit
 
     def cut(self, limit: int) -> None:
@@ -262,7 +268,7 @@ class Output:
         # a character of which the second half is still to come is not shown yet
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         text = decoder.decode(self.kept(), complete)
-        # what takes the place of bytes that are no text is longer than they are
+        # the replacement of a byte that is no text is longer than the byte
         if len(encoded := text.encode()) > self._limit:
             return _end_of(encoded, self._limit).decode(), True
         return text, self._written > self._limit
@@ -278,7 +284,7 @@ def _end_of(data: bytes | bytearray, size: int) -> bytes:
 
 
 def shows(terminal_id: str, output: bytes) -> v2.TerminalUpdate:
-    """Has the view show `output` instead of what came before."""
+    """An update that replaces the output of a terminal."""
     data = v2.TerminalOutput(data=_base64(output))
     return v2.TerminalUpdate(terminal_id=terminal_id, output=data)
 
@@ -288,7 +294,7 @@ def _base64(data: bytes) -> str:
 
 
 def spawn(argv: list[str], cwd: Path, environ: Mapping[str, str]) -> Child:
-    """Start a command. Raises OSError or ValueError, and then nothing is left of it."""
+    """Start a command; raises OSError or ValueError, and leaves nothing behind then."""
     ours, theirs = os.pipe()
     try:
         process = subprocess.Popen(
@@ -311,7 +317,7 @@ def spawn(argv: list[str], cwd: Path, environ: Mapping[str, str]) -> Child:
 
 
 def _exit_watch(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends, where there is such a thing."""
+    """A descriptor that becomes readable when the process ends, where the system has it."""
     try:
         return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
     except OSError:
@@ -319,14 +325,14 @@ def _exit_watch(pid: int) -> int | None:
 
 
 def _runs(group: int) -> bool:
-    """Whether anything of a group that still has a member does more than wait to be buried.
+    """Whether a group that still has a member has one that is not a zombie.
 
-    The dead are buried by init, and in containers it is often a program that never does.
+    Init reaps zombies, but in containers it is often a program that never does.
     """
     try:
         numbers = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
-        return True  # not Linux: count the dead among the living
+        return True  # not Linux: zombies count as running
     return not numbers or any(_group_if_alive(number) == group for number in numbers)
 
 
@@ -340,48 +346,43 @@ def _group_if_alive(number: str) -> int | None:
     return None if state in b"ZX" else int(group)
 
 
-KEPT = 64 * MIB
-"""How many bytes of output all terminals of a session keep that were not released."""
-LEAST = 64 * 1024
-"""How many bytes of output each of them keeps in any case."""
-RELEASED_EACH = MIB
-"""How many bytes of output of a terminal that was released stay in the view."""
-RELEASED = 32 * MIB
-"""The same for all of them; of the oldest nothing stays."""
-
-_ENTRY = 1024  # even a terminal without output takes some memory
+# ---- all terminals of a session ---------------------------------------------------------------
 
 
 def command_of(params: v1.CreateTerminalRequest) -> str:
-    """The command as one would type it into a shell."""
+    """The command as a line for a shell."""
     return shlex.join([params.command, *params.args]) if params.args else params.command
 
 
 def typed_command(params: v1.CreateTerminalRequest) -> str:
     """The same with the variables that the agent sets for it.
 
-    They belong to what is allowed: a variable can make any program run another.
+    They are part of what a permission is about: a variable can make any program run another.
     """
     variables = [f"{shlex.quote(one.name)}={shlex.quote(one.value)}" for one in params.env or ()]
     return " ".join([*variables, command_of(params)])
 
 
 class Terminals:
-    """The terminals of one session; `on_update` is told all that happens in them.
+    """The terminals of one session.
 
-    The output that `terminal/output` gives is at most what the agent asks to keep, else
-    `default_output_limit`, and never more than `max_output_limit` bytes. Of `limit_count`
-    terminals, those that the agent forgot to release are forgotten when there is no room.
-
-    `env` is what was set for the agent (None removes a variable), `pass_env` names variables of
-    our environment that its commands get as well.
+    Args:
+        roots: The directories that commands may run in.
+        on_update: Called with an update of version 2 for everything that happens in them.
+        env: Variables that were set for the agent; None removes one.
+        pass_env: Names of variables of this process that commands get as well.
+        limit_count: How many terminals there may be; terminals whose command has ended are
+            released when there is no room.
+        default_output_limit: How many bytes of output are kept if the agent sets no limit.
+        max_output_limit: How many bytes of output are kept at most.
+        grace: How many seconds a command has to end after it was asked to.
     """
 
     def __init__(
         self,
         roots: Sequence[os.PathLike[str] | str],
         *,
-        on_update: Tell,
+        on_update: OnTerminal,
         env: Mapping[str, str | None] | None = None,
         pass_env: Collection[str] = (),
         limit_count: int = 64,
@@ -399,14 +400,14 @@ class Terminals:
         self._grace = grace
         self._terminals: dict[str, Terminal] = {}
         self._ending: set[Terminal] = set()
-        """Released, and something of it still runs."""
+        """Released terminals of which something still runs."""
         self._released: deque[tuple[str, int]] = deque()
-        """Released, with how many bytes of output the view keeps."""
+        """Released terminals, with how many bytes of output the view keeps."""
         self._released_size = 0
         self._closed = False
 
     def directory_of(self, params: v1.CreateTerminalRequest) -> Path:
-        """The directory the command would run in; refused outside of the roots."""
+        """The directory the command would run in; raises `RequestError` outside of the roots."""
         given = params.cwd if isinstance(params.cwd, str) else str(self._roots.paths[0])
         resolved = self._roots.resolve(given)
         if not os.path.isdir(resolved):
@@ -418,7 +419,11 @@ class Terminals:
     async def create(
         self, params: v1.CreateTerminalRequest, checked: Path | None = None
     ) -> v1.CreateTerminalResponse:
-        """Start a command, in the directory `checked` if it is given; refused if it cannot be."""
+        """Start a command, in the directory `checked` if it is given.
+
+        Raises:
+            RequestError: The command cannot be started.
+        """
         if self._closed:
             raise RequestError(INVALID_REQUEST, "The session is closed: nothing is run in it.")
         if platform.THREADED_STDIO:
@@ -434,15 +439,15 @@ class Terminals:
         limit = min(limit, self._max_limit) if isinstance(limit, int) else self._default_limit
         limit = min(limit, max(LEAST, KEPT - self._reserved))
         terminal_id = f"terminal-{uuid.uuid4().hex}"
-        self._tell(
+        self._report(
             v2.TerminalUpdate(terminal_id=terminal_id, command=command_of(params), cwd=str(cwd))
         )
-        terminal = Terminal(terminal_id, child, limit=limit, grace=self._grace, tell=self._tell)
+        terminal = Terminal(terminal_id, child, limit=limit, grace=self._grace, report=self._report)
         self._terminals[terminal_id] = terminal
         return v1.CreateTerminalResponse(terminal_id=terminal_id)
 
     def output(self, params: v1.TerminalRequest) -> v1.TerminalOutputResponse:
-        """What the command has written so far, or the end of it, and how it ended if it did."""
+        """The end of the command's output so far, and its exit status if it has ended."""
         terminal = self._get(params)
         ended = terminal.exit.done()
         text, truncated = terminal.output.text(complete=ended)
@@ -452,21 +457,21 @@ class Terminals:
         return response
 
     async def wait_for_exit(self, params: v1.TerminalRequest) -> v1.TerminalExitStatus:
-        """How the command ended, once it did; what it left running is not waited for."""
+        """Wait for the exit status of the command, not for what it left running."""
         return await asyncio.shield(self._get(params).exit)
 
     def kill(self, params: v1.TerminalRequest) -> v1.Empty:
-        """End the command and all it started; what it wrote can still be read."""
+        """End the command and everything it started; its output can still be read."""
         self._get(params).stop()
         return v1.Empty()
 
     def release(self, params: v1.TerminalRequest) -> v1.Empty:
-        """End the command and all it started, and forget the terminal."""
+        """End the command and everything it started, and remove the terminal."""
         self._forget(self._get(params))
         return v1.Empty()
 
     async def close(self) -> None:
-        """End and forget everything; returns when it is gone, or will not go."""
+        """End every command; returns when all have ended or were given up."""
         self._closed = True
         for terminal in list(self._terminals.values()):
             self._forget(terminal)
@@ -518,25 +523,25 @@ class Terminals:
             terminal.gone.add_done_callback(lambda _: self._retire(terminal))
 
     def _retire(self, terminal: Terminal) -> None:
-        """Bound what the view keeps of terminals that nobody can ask for any more."""
+        """Bound what the view keeps of released terminals."""
         self._ending.discard(terminal)
         if self._closed:
             return
         if len(terminal.output) > RELEASED_EACH:
             terminal.output.cut(RELEASED_EACH)
-            self._tell(shows(terminal.terminal_id, terminal.output.kept()))
+            self._report(shows(terminal.terminal_id, terminal.output.kept()))
         self._released.append((terminal.terminal_id, len(terminal.output)))
         self._released_size += len(terminal.output) + _ENTRY
         while self._released_size > RELEASED:
             oldest, size = self._released.popleft()
             self._released_size -= size + _ENTRY
             note = f"({size} bytes of output were dropped to save memory)\n"
-            self._tell(shows(oldest, note.encode()))
+            self._report(shows(oldest, note.encode()))
 
-    def _tell(self, update: Update) -> None:
+    def _report(self, update: Update) -> None:
         try:
             self._on_update(update)
-        except Exception as error:  # a view that fails must not stop the command it shows
+        except Exception as error:  # a callback that raises must not stop the command
             asyncio.get_running_loop().call_exception_handler(
                 {"message": "on_update of Terminals failed", "exception": error}
             )
@@ -548,7 +553,7 @@ _SHELL_SYNTAX = re.compile(r"[\s|&;<>()$`\\\"'*?\[\]#~={}!]")
 
 
 def _argv(command: str, args: list[str], cwd: Path) -> list[str]:
-    """What to execute: the command as it is, or the shell if it is a line for one."""
+    """What to execute: the command itself, or the shell if it is a line for one."""
     if not command.strip():
         raise RequestError(INVALID_PARAMS, "The command is empty: name a program to run.")
     if args or not _SHELL_SYNTAX.search(command) or _is_program(command, cwd):
@@ -557,7 +562,7 @@ def _argv(command: str, args: list[str], cwd: Path) -> list[str]:
 
 
 def _refuse_if_moved(cwd: Path) -> None:
-    """Refuse a directory that has become a link since it was resolved: it leads somewhere else."""
+    """Refuse a directory that was replaced by a link since it was resolved."""
     try:
         moved = os.path.realpath(cwd) != str(cwd)
     except OSError:
