@@ -228,6 +228,36 @@ async def test_directories_and_servers_are_told_as_absolute_paths(
         assert (told["name"], told["command"], told["args"]) == ("tools", "/bin/tools", ["-x"])
 
 
+LISTS: dict[str, tuple[list[list[str]], int | None, list[str], bool, int]] = {
+    "all of it": ([["a", "b"], ["c"]], None, ["a", "b", "c"], False, 2),
+    "in the middle of a page": ([["a", "b"], ["c"]], 1, ["a"], True, 1),
+    "at the end of a page": ([["a", "b"], ["c"]], 2, ["a", "b"], True, 1),
+    "at the end of the list": ([["a", "b"], ["c"]], 3, ["a", "b", "c"], False, 2),
+    "pages without sessions": ([[], [], [], ["a"]], 2, [], True, 2),
+    "sessions that are listed twice": ([["a", "a"], ["b"]], 2, ["a", "a", "b"], False, 2),
+}
+
+
+@pytest.mark.parametrize("case", LISTS.values(), ids=list(LISTS))
+@simulated
+async def test_a_list_of_sessions_ends_at_its_limit_and_knows_whether_there_is_more(
+    case: tuple[list[list[str]], int | None, list[str], bool, int],
+) -> None:
+    pages, limit, ids, more, asked = case
+
+    def page(agent: RawAgent, message: Json) -> None:
+        number = int(message["params"].get("cursor", 0))
+        infos = [{"sessionId": each, "cwd": "/"} for each in pages[number]]
+        after = {"nextCursor": f"{number + 1}"} if number + 1 < len(pages) else {}
+        agent.answer(message, {"sessions": infos, **after})
+
+    async with talk(1, {"session/list": page}) as (client, agent):
+        listed = client.list_sessions(limit=limit)
+        assert [info.session_id async for info in listed] == ids
+        assert listed.more is more
+        assert agent.methods().count("session/list") == asked
+
+
 @both
 @simulated
 async def test_sessions_are_listed_page_by_page(version: int) -> None:

@@ -139,7 +139,7 @@ def test_what_can_be_done_is_offered_and_the_rest_is_named(version: int, tmp_pat
         assert second.terminal.args == ["--login", "0"]
         assert ways(client)[-1].name == "bad"  # it has no name: it goes by its id
         assert others(client) == ["key � (of the unknown kind env_var)"]
-        with pytest.raises(NoSuchWay, match="knows no login 'key': it names token, 0, 3"):
+        with pytest.raises(NoSuchWay, match="has no login 'key': it names token, 0, 3"):
             way_of(client, "key")
 
     meet(agent(tmp_path, version), talk)
@@ -148,7 +148,7 @@ def test_what_can_be_done_is_offered_and_the_rest_is_named(version: int, tmp_pat
 def test_an_agent_that_names_no_way_says_so() -> None:
     async def talk(client: Client) -> None:
         assert (ways(client), others(client)) == ([], [])
-        with pytest.raises(NoSuchWay, match="raw knows no login 'x': it names none"):
+        with pytest.raises(NoSuchWay, match="raw has no login 'x': it names none"):
             way_of(client, "x")
         needed = LoginNeeded(RequestFailed("session/new", AUTH_REQUIRED, "no"), client)
         assert "wants a login first. Log in with the agent's own program" in str(needed)
@@ -258,7 +258,7 @@ def test_a_login_that_nobody_wants_is_not_done(tmp_path: Path) -> None:
         ([], "it names token, 0, 3, dies, hang, bad, key � (of the unknown kind env_var)."),
         ([], "Choose one with --login, or log in with the agent's own program."),
         (["--login", "token"], "authenticate failed: wrong token"),
-        (["--login", "tokn"], "knows no login 'tokn': it names token, 0"),
+        (["--login", "tokn"], "has no login 'tokn': it names token, 0"),
         (["--login", "0"], "The login 0 is done in a terminal, and standard input is none."),
     ],
 )

@@ -426,7 +426,7 @@ async def test_an_error_that_the_agent_does_not_name_says_so() -> None:
         turn = start(session)
         await begin(2, agent)
         agent.update({**IDLE, "stopReason": "error"})
-        with pytest.raises(twofold.TurnFailed, match="did not say why") as caught:
+        with pytest.raises(twofold.TurnFailed, match="sent no reason why") as caught:
             await turn
         assert caught.value.error is None
 

@@ -280,6 +280,26 @@ async def test_wrong_arguments_are_refused_before_anything_is_sent() -> None:
 
 
 @simulated
+async def test_a_handler_cannot_read_a_stream_of_its_own_session() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        stream = session.stream("hello")
+        refused: list[Exception] = []
+
+        async def handler(update: twofold.v2.SessionUpdate) -> None:
+            await asyncio.sleep(0)
+            try:
+                await read(stream, [])
+            except twofold.LocalError as error:
+                refused.append(error)
+
+        session.on_update(handler)
+        agent.update(said("a"))
+        await until(lambda: refused)
+        assert "prompt in a task of its own" in str(refused[0])
+
+
+@simulated
 async def test_a_stream_is_read_once() -> None:
     async with talk(2) as (client, agent):
         session = await client.new_session("/work")

@@ -229,8 +229,7 @@ class Client:
     @property
     def prompt_capabilities(self) -> v2.PromptCapabilities:
         """What prompts may contain besides text and links."""
-        session = self.agent.capabilities.session
-        return (session.prompt if session else None) or v2.PromptCapabilities()
+        return self.agent.prompt_capabilities
 
     @property
     def auth_methods(self) -> list[v2.AuthMethod]:

@@ -278,7 +278,7 @@ class Seconds:
 def on_signals(interrupt: Callable[[], None]) -> None:
     """Call `interrupt` on every signal that asks this process to end, as long as the loop runs."""
     numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
-    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    wanted = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or another thread
-        for number in heard:
+        for number in wanted:
             asyncio.get_running_loop().add_signal_handler(number, interrupt)

@@ -68,7 +68,7 @@ class NoSuchWay(NotSupported):
     def __init__(self, method_id: str, client: Client) -> None:
         named = ", ".join(one_line(way.method_id) for way in ways(client))
         can = f"it names {named}." if named else "it names none that can be used here."
-        super().__init__(f"{client.agent_name} knows no login {one_line(method_id)!r}: {can}")
+        super().__init__(f"{client.agent_name} has no login {one_line(method_id)!r}: {can}")
         self.method_id = method_id
 
 

@@ -142,6 +142,12 @@ class AgentDescription(Struct):
         """The agent's title or name on one line, or "The agent" if it has none."""
         return "The agent" if self.info == NAMELESS else one_line(self.info.title or self.info.name)
 
+    @property
+    def prompt_capabilities(self) -> v2.PromptCapabilities:
+        """What prompts may contain besides text and links."""
+        session = self.capabilities.session
+        return (session.prompt if session else None) or v2.PromptCapabilities()
+
     def can(self, what: Able) -> bool:
         """Whether the agent declared that it supports `what`."""
         session = self.capabilities.session or None

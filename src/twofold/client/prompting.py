@@ -58,7 +58,7 @@ class TurnFailed(RequestFailed):
     """
 
     def __init__(self, error: Error | None) -> None:
-        shown = error or Error(INTERNAL_ERROR, "the agent did not say why the turn failed")
+        shown = error or Error(INTERNAL_ERROR, "the agent sent no reason why the turn failed")
         super().__init__("session/prompt", shown.code, shown.message, shown.data)
         self.error = error
 
@@ -192,7 +192,15 @@ class Prompts:
 
         Returns:
             The turn, and the task that waits for its end.
+
+        Raises:
+            LocalError: The caller is a handler of updates, for which the turn would wait.
         """
+        if self._updates.watchers.waiting_here:
+            raise LocalError(
+                "A handler of updates cannot wait for a turn, because the turn waits for the"
+                " handler: prompt in a task of its own."
+            )
         turn = Turn(blocks, asyncio.get_running_loop().create_future())
         self._open.append(turn)
         return turn, self._agent.in_background(self._work(turn))

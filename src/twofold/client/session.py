@@ -19,7 +19,7 @@ from twofold.client.watching import (
     OnUpdate,
     Subscription,
 )
-from twofold.errors import BadAnswer, LocalError, NotSupported, PeerError
+from twofold.errors import BadAnswer, NotSupported, PeerError
 from twofold.peer.problems import Problem
 from twofold.policy import Decided
 from twofold.rpc.errors import RESOURCE_NOT_FOUND, RequestFailed
@@ -170,15 +170,8 @@ class ClientSession:
 
     def _blocks(self, parts: tuple[Part, ...]) -> list[ContentBlock]:
         self._updates.check_open()
-        if self._updates.watchers.waiting_here:
-            raise LocalError(
-                "A handler of updates cannot wait for a turn, because the turn waits for the"
-                " handler: prompt in a task of its own."
-            )
         agent = self._agent.description
-        session = agent.capabilities.session
-        able = (session.prompt if session else None) or v2.PromptCapabilities()
-        return blocks_of(parts, able, agent.name)
+        return blocks_of(parts, agent.prompt_capabilities, agent.name)
 
     async def settled(self) -> None:
         """Wait until an agent of version 1 has sent a late replay or greeting.

@@ -179,7 +179,7 @@ class Updates:
         return self.watchers.handle_all(applied) if self.watchers.handlers else None
 
     def prompted(self, blocks: list[ContentBlock]) -> Handled:
-        """A prompt was sent: show that work has begun, before the agent says so."""
+        """A prompt was sent: show that work has begun, before the agent reports it."""
         if self.upgrader is None:
             self.watchers.changed(self.state.prompted())
             return None
