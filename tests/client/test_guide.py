@@ -217,6 +217,16 @@ async def test_chunks_without_an_index_are_messages_as_in_version_1() -> None:
 
 
 @simulated
+async def test_a_user_message_after_the_turn_is_no_echo_of_its_prompt() -> None:
+    async with talk(1, version="guide") as (client, agent):
+        session = await client.new_session("/work")
+        await prompted(session, agent, chunk("one", 1))
+        agent.update(chunk("hello", 2, "user_message"))
+        await until(lambda: len(session.state.entries) == 3)
+        assert entries(session)[2] == ("user", "hello")
+
+
+@simulated
 async def test_a_session_in_the_dialect_is_replayed_from_its_beginning() -> None:
     async with talk(1, version="guide") as (client, agent):
         session = await client.new_session("/work")
@@ -253,6 +263,8 @@ async def test_a_permission_of_the_dialect_is_that_of_version_1() -> None:
         turn = asyncio.create_task(session.prompt("hello"))
         prompt = await agent.heard("session/prompt")
         agent.update({**CALL, "status": "requires_permission"})
+        titles: list[str] = []
+        session.on_question(lambda _, question: titles.append(question.request.title))
         request = {
             "sessionId": "s",
             "toolCall": {"toolCallId": "t"},
@@ -264,6 +276,7 @@ async def test_a_permission_of_the_dialect_is_that_of_version_1() -> None:
         agent.answer(prompt, DONE)
         await turn
         assert session.state.tool_calls["t"].status == "failed"
+        assert titles == ["Read it"]
 
 
 MODES = {

@@ -330,8 +330,8 @@ class Prompts:
             return None  # it was given up before
         if isinstance(outcome, Exception):
             return self._failed(turn, outcome)
-        if isinstance(outcome, v1.PromptResponse) and self._updates.upgrader is not None:
-            return self._end(turn, self._updates.upgrader.finished(outcome))
+        if isinstance(outcome, v1.PromptResponse):
+            return self._end(turn, self._updates.finished(outcome))
         if isinstance(outcome, v2.PromptResponse):
             self._updates.state.draft = Draft.NOVEMBER  # only November names the message
         elif (reason := _stop_reason(outcome)) is not None:

@@ -187,6 +187,13 @@ class Updates:
             self._guide.prompted(blocks)
         return self.apply_all(self.upgrader.prompt(blocks))
 
+    def finished(self, response: v1.PromptResponse) -> v2.StateUpdate:
+        """The idle state for the answer of an agent of version 1 to a prompt."""
+        assert self.upgrader is not None
+        if self._guide is not None:
+            self._guide.finished()
+        return self.upgrader.finished(response)
+
     # ---- the answers to new, load and resume
 
     def set_up(self, outcome: Setup) -> Handled:
@@ -283,6 +290,10 @@ class _GuideReader:
         self._open = None
         self._echo.expect(blocks)
 
+    def finished(self) -> None:
+        """The turn has ended: no echo follows any more."""
+        self._echo.forget()
+
     def read(self, update: guide.SessionUpdate) -> list[v2.SessionUpdate]:
         """The updates of version 2 for one of the dialect."""
         match update:
@@ -294,6 +305,9 @@ class _GuideReader:
                 if update.tool_call_id not in self._calls:
                     self._calls.add(update.tool_call_id)
                     self._open = None  # as in version 1, a new tool call ends the open message
+                if update.title:  # version 1's permission requests often have only the id
+                    titled = v1.ToolCallUpdate(update.tool_call_id, title=update.title)
+                    self._upgrader.update(titled)
             case guide.CurrentModeUpdate():
                 return self.mode_set(update.current_mode, update)
             case guide.BareCurrentModeUpdate():
