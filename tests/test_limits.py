@@ -21,7 +21,7 @@ from tests.support.raw_agent import IDLE, Problems, talk
 from tests.support.raw_client import Ids, an_agent, run, settled, talking
 from twofold.agent import connection
 from twofold.agent.store import MemoryStore
-from twofold.bridge import translation
+from twofold.bridge import exchange
 from twofold.client import client, incoming, permissions, terminals
 from twofold.wire import v2
 
@@ -259,7 +259,7 @@ def test_terminals_share_what_they_may_keep(
 
 
 def test_requests_across_a_bridge_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translation, "PENDING", 2)
+    monkeypatch.setattr(exchange, "PENDING", 2)
     stage = Stage()
     asked = [stage.client.ask("_x/ask") for _ in range(3)]
     assert "the limit is 2" in refused({"error": stage.client.error(asked[2])})
@@ -273,7 +273,7 @@ def test_requests_across_a_bridge_have_a_bound(monkeypatch: pytest.MonkeyPatch) 
 def test_sessions_that_an_agent_makes_up_across_a_bridge_have_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(translation, "SESSIONS", 2)
+    monkeypatch.setattr(exchange, "SESSIONS", 2)
     stage = Stage()
     for n in range(4):
         content = {"type": "text", "text": "x"}
@@ -301,22 +301,22 @@ def test_a_list_of_nothing_but_malformed_items_is_malformed_itself() -> None:
 
 def test_a_bridge_finds_a_request_that_is_withdrawn_at_the_same_cost_among_any_number() -> None:
     def work(count: int) -> int:
-        side = translation.Side(Heard("agent"))
+        side = exchange.Endpoint(Heard("agent"))
         for number in range(count):
-            side.ask("_x", None, f"asked {number}", lambda answer: None)
+            side.request("_x", None, f"asked {number}", lambda answer: None)
         return opcodes(lambda: side.id_of(f"asked {count - 1}"))
 
     assert work(1000) == work(10)
 
 
 def test_a_bridge_keeps_nothing_of_requests_that_are_over() -> None:
-    side = translation.Side(Heard("agent"))
+    side = exchange.Endpoint(Heard("agent"))
     answered, withdrawn, disowned = (
-        side.ask("_x", None, asker, lambda answer: None) for asker in "abc"
+        side.request("_x", None, asker, lambda answer: None) for asker in "abc"
     )
     assert [side.id_of(asker) for asker in "abc"] == [answered, withdrawn, disowned]
     side.take(answered)
-    side.forget(withdrawn)
-    side.disown(disowned)
+    side.drop(withdrawn)
+    side.detach(disowned)
     assert [side.id_of(asker) for asker in "abc"] == [None, None, None]
-    assert (list(side.asked), side.ids) == ([disowned], {})
+    assert (list(side.pending), side._ids) == ([disowned], {})

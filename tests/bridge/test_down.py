@@ -27,8 +27,6 @@ from tests.support.down_talk import (
     whole,
 )
 from twofold.bridge.down import GATHER, OWN, SETTLE, SETTLE_UNSURE
-from twofold.bridge.loss_log import KINDS, LossLog
-from twofold.convert.losses import NotConvertible
 
 # ---- requests --------------------------------------------------------------------------------
 
@@ -112,7 +110,7 @@ def test_a_request_of_the_client_is_asked_and_answered_in_the_words_of_each_side
     talk.answer(there, result)
     talk.fire()
     assert talk.result(asked) == result_here
-    assert not talk.down.agent.asked
+    assert not talk.down.agent.pending
     assert not talk.problems
 
 
@@ -460,7 +458,7 @@ def test_a_turn_ends_once_whatever_the_order(order: str) -> None:
     assert talk.client.heard[-1]["id"] == prompt
     assert talk.text("user_message_chunk") == ""
     assert talk.text() == "A"
-    assert not talk.down.agent.asked
+    assert not talk.down.agent.pending
     assert not talk.timers
     assert [problem.kind for problem in talk.problems] == ["answer"] * (order.startswith("some"))
     assert talk.lost == []
@@ -691,7 +689,7 @@ def test_what_is_known_of_old_prompts_is_limited() -> None:
     for number in range(OWN + 10):
         talk.begin(f"u{number}")
         talk.update(IDLE)
-    own = talk.down.sessions[S].own
+    own = talk.down.sessions[S].own_messages
     assert len(own) == OWN
     assert f"u{OWN + 9}" in own
 
@@ -1155,8 +1153,8 @@ def test_a_permission_is_asked_and_answered() -> None:
     assert asked["params"] == {"sessionId": S, "toolCall": told, "options": OPTIONS}
     talk.answer(asked, {**CHOSEN, "_meta": {"k": 1}})
     assert talk.agent_result("q1") == {**CHOSEN, "_meta": {"k": 1}}
-    assert not talk.down.client.asked
-    assert not talk.down.asking
+    assert not talk.down.client.pending
+    assert not talk.down.questions
 
 
 def test_a_permission_for_a_command_shows_it_as_a_tool_call() -> None:
@@ -1217,7 +1215,7 @@ def test_an_answer_to_a_permission_that_is_none_is_an_error_for_the_agent(result
     talk.answer(talk.shown("session/request_permission"), result)
     (answer,) = talk.agent_answers("q1")
     assert answer["error"]["code"] == -32603
-    assert not talk.down.asking
+    assert not talk.down.questions
 
 
 def test_an_error_of_the_client_is_an_error_for_the_agent() -> None:
@@ -1226,7 +1224,7 @@ def test_an_error_of_the_client_is_an_error_for_the_agent() -> None:
     talk.refuse(talk.shown("session/request_permission"), -32601, "what?")
     (answer,) = talk.agent_answers("q1")
     assert answer["error"] == {"code": -32601, "message": "what?"}
-    assert not talk.down.asking
+    assert not talk.down.questions
 
 
 def test_options_of_kinds_that_version_1_does_not_know_are_never_shown_as_others() -> None:
@@ -1484,7 +1482,12 @@ def test_a_dead_agent_settles_everything() -> None:
         assert error == {"code": -32603, "message": "The agent ended", "data": {"exitCode": 3}}
     assert talk.shown("$/cancel_request")["params"] == {"requestId": question["id"]}
     assert talk.text() == "last words"
-    for state in (talk.down.agent.asked, talk.down.client.asked, talk.down.asking, talk.timers):
+    for state in (
+        talk.down.agent.pending,
+        talk.down.client.pending,
+        talk.down.questions,
+        talk.timers,
+    ):
         assert not state
     late = talk.ask("session/list", {})
     assert talk.error(late)["message"] == "The agent ended"
@@ -1503,51 +1506,6 @@ def test_a_client_that_leaves_leaves_nothing_pending_at_the_agent() -> None:
     (refused,) = talk.agent_answers("q3")
     assert "error" in refused
     assert not talk.timers
-
-
-# ---- losses ----------------------------------------------------------------------------------
-
-
-def test_every_loss_is_told_and_each_kind_once_more() -> None:
-    first: list[str] = []
-    every: list[str] = []
-    log = LossLog(
-        first=lambda what, path, reason: first.append(path),
-        every=lambda what, path, reason: every.append(path),
-    )
-    for index in range(3):
-        log.losses.report(f"update.content[{index}].text1", "why")
-        log.flush("session/update")
-    log.losses.report("update.content[7].text2", "why")
-    log.refuse("session/update", NotConvertible("update", "why"))
-    assert first == ["update.content[0].text1", "update.content[7].text2", "update"]
-    assert len(every) == log.count == 5
-    assert log.refused == 1
-    assert not log.losses
-
-
-def test_the_kinds_that_are_told_apart_are_limited() -> None:
-    first: list[str] = []
-    log = LossLog(first=lambda what, path, reason: first.append(reason))
-    for number in range(KINDS + 10):
-        log.tell("x", "path", f"reason {number}")
-    assert len(first) == KINDS
-    assert log.count == KINDS + 10
-
-
-def test_whoever_fails_to_be_told_is_told_no_more(caplog: pytest.LogCaptureFixture) -> None:
-    told: list[str] = []
-
-    def full(what: str, path: str, reason: str) -> None:
-        told.append(reason)
-        raise OSError("no space left on device")
-
-    log = LossLog(first=full, every=full)
-    log.tell("x", "a", "one")
-    log.tell("x", "b", "two")
-    assert told == ["one", "one"]
-    assert log.count == 2
-    assert "no space left" in caplog.text
 
 
 # ---- as it was recorded ----------------------------------------------------------------------

@@ -151,9 +151,9 @@ class Race:
             assert len(talk.agent_answers("q1")) == 1
         assert not talk.timers
         assert not talk.problems
-        assert not talk.down.agent.asked or self.left
-        assert not talk.down.client.asked
-        assert not talk.down.asking
+        assert not talk.down.agent.pending or self.left
+        assert not talk.down.client.pending
+        assert not talk.down.questions
         for session in talk.down.sessions.values():
             assert not session.turns or self.left
             assert not session.cancelling or self.left or self.dead
@@ -283,5 +283,5 @@ def test_two_prompts_are_each_answered_once_in_every_order() -> None:
         for prompt in prompts.values():
             assert len(talk.answers(prompt)) == 1, order
         assert not talk.timers
-        assert not talk.down.agent.asked
+        assert not talk.down.agent.pending
         assert not talk.problems

@@ -332,9 +332,8 @@ def test_any_client_meets_any_agent(client: str, agent: str) -> None:
     async def run() -> None:
         async with play(behaviour) as stage:
             result = (await stage.initialize(params))["result"]
-            agreed = stage.bridge.agreed
-            assert agreed is not None
-            assert (agreed.client, agreed.agent) == (version, speaks or version)
+            bridge = stage.bridge
+            assert (bridge.client_version, bridge.agent_version) == (version, speaks or version)
             assert result["protocolVersion"] == version
             if version == 2 or speaks == 2:  # version 1 need not say who it is
                 assert ("agentInfo" if version == 1 else "info") in result
@@ -342,7 +341,7 @@ def test_any_client_meets_any_agent(client: str, agent: str) -> None:
             stage.client.deliver(new_session(2))
             answer = await stage.client.answer(2)
             assert answer["result"]["sessionId"] == "s"
-            assert stage.agent.versions[-1] == agreed.agent
+            assert stage.agent.versions[-1] == bridge.agent_version
 
     asyncio.run(run())
 
@@ -468,9 +467,7 @@ def test_a_version_that_is_demanded_is_not_found_out(
     async def run() -> None:
         async with play(behaviour, client_version=client, agent_version=agent) as stage:
             await stage.initialize(CLIENTS["v2"][1])
-            found = stage.bridge.agreed
-            assert found is not None
-            assert (found.client, found.agent) == agreed
+            assert (stage.bridge.client_version, stage.bridge.agent_version) == agreed
             assert stage.agent.versions == asked
 
     asyncio.run(run())
@@ -558,8 +555,7 @@ def test_without_a_new_process_the_first_answer_has_to_do() -> None:
         async with play(refuses_a_second, restarts=False) as stage:
             result = (await stage.initialize(CLIENTS["v2"][1]))["result"]
             assert result["protocolVersion"] == 2
-            assert stage.bridge.agreed is not None
-            assert stage.bridge.agreed.agent == 1
+            assert stage.bridge.agent_version == 1
 
     asyncio.run(run())
 

@@ -14,9 +14,6 @@ from tests.peers.validators import Schemas, SchemaValidator, Version
 from tests.support.bridge_stage import Stage
 from tests.support.down_talk import Talk
 from tests.support.schema_shapes import methods_of
-from twofold.bridge.down import Down
-from twofold.bridge.translation import Translation
-from twofold.bridge.up import Up
 from twofold.convert.capabilities import (
     downgrade_agent,
     downgrade_client,
@@ -57,11 +54,9 @@ HANDLED_BY_ALL = {"initialize", "$/cancel_request"}
 
 def translations(version: Version, side: Side) -> set[str]:
     """The methods that a bridge translates that come from a peer of `version`."""
-    sender = "client" if side == "agent" else "agent"
-    made: type[Translation] = Up if (version == 2) == (sender == "client") else Down
-    requests = made.on_client_request if sender == "client" else made.on_agent_request
-    told = made.on_client_notification if sender == "client" else made.on_agent_notification
-    return {*requests, *told, *HANDLED_BY_ALL}
+    translation = Stage().up if (version == 2) == (side == "agent") else Talk().down
+    sender = translation.client if side == "agent" else translation.agent
+    return {*sender.on_request, *sender.on_notification, *HANDLED_BY_ALL}
 
 
 def refuses(version: Version, side: Side, method: str) -> bool:
@@ -151,7 +146,7 @@ def test_a_bridge_is_no_proxy() -> None:
     stage = Stage()
     stage.client.notify("proxy/successor", {"method": "session/cancel"})
     assert stage.agent.heard == []
-    assert stage.lost == [("", "a bridge is no proxy")]
+    assert stage.lost == [("", "the bridge does not take part in chains of proxies")]
 
 
 # ---- forks and states ------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from tests.support.strategies import (
 from twofold.bridge import Bridge, LossLog
 from twofold.bridge.lifting import Lifting
 from twofold.bridge.lowering import Lowering
-from twofold.bridge.side import End
+from twofold.bridge.side import Side
 from twofold.bridge.up import Up
 from twofold.convert.downgrader import is_plain
 from twofold.convert.losses import Losses, NotConvertible
@@ -283,8 +283,9 @@ class Left:
         self.lost = 0
         self.session = Session("s")
         self._up = Upgrader()
-        self._down = Lowering(self.losses, notices=True, compactions=True, booleans=True)
-        self._down.merges = True
+        self._down = Lowering(
+            self.losses, notices=True, compactions=True, booleans=True, merges_meta=True
+        )
 
     def of(self, script: list[Turn]) -> "Left":
         for number, turn in enumerate(script):
@@ -313,7 +314,7 @@ class Left:
 
     def _finish(self) -> None:
         self._tell(self._down.flush())
-        self.lost += len(self._down.unsaid())
+        self.lost += len(self._down.unshown())
 
     def _tell(self, updates: list[v1.SessionUpdate]) -> None:
         for update in updates:
@@ -336,7 +337,7 @@ def reported_by_v1(script: list[Turn]) -> tuple[Session, int]:
                 except NotConvertible:
                     refused += 1
             elif "stop" in step:
-                session.apply(up.finished(v1.PromptResponse(turn.stop)))
+                session.apply(up.upgrader.finished(v1.PromptResponse(turn.stop)))
             else:
                 for each in up.update(codec.read(step, v1.SessionUpdate)):
                     session.apply(each)
@@ -603,7 +604,7 @@ class Silent(PlayedEnd):
 
 def weight(thing: Any, seen: set[int]) -> int:
     """How many bytes something takes with all that it holds, but for its ends and for code."""
-    if id(thing) in seen or isinstance(thing, type | End) or callable(thing):
+    if id(thing) in seen or isinstance(thing, type | Side) or callable(thing):
         return 0
     seen.add(id(thing))
     if isinstance(thing, dict):
@@ -657,7 +658,7 @@ UPWARDS: dict[str, list[Json]] = {
 @pytest.mark.parametrize("kind", DOWNWARDS)
 def test_what_is_remembered_for_a_client_of_version_1_does_not_grow(kind: str) -> None:
     talk = Talk()
-    talk.down.client.end = Silent("client")
+    talk.down.client.side = Silent("client")
     talk.log._every = None
     lines = [note(update) for update in DOWNWARDS[kind]]
 
@@ -686,7 +687,7 @@ def test_what_is_remembered_for_a_client_of_version_2_does_not_grow(kind: str) -
 def test_what_is_remembered_would_be_seen_to_grow() -> None:
     """The tests above would be none if they weighed nothing."""
     talk = Talk()
-    talk.down.client.end = Silent("client")
+    talk.down.client.side = Silent("client")
 
     def speak(number: int) -> None:
         talk.down.from_agent(note(said("A", str(number % FEW))))

@@ -15,8 +15,7 @@ LOADS: Json = {"loadSession": True}
 
 
 def test_a_client_that_initializes_once_more_is_told_the_same_again() -> None:
-    stage = Stage()
-    stage.up.introduction = b'{"protocolVersion":2}'
+    stage = Stage(initialize_result=b'{"protocolVersion":2}')
     asked = stage.client.ask("initialize", {"protocolVersion": 2})
     assert stage.client.result(asked) == {"protocolVersion": 2}
     assert stage.agent.heard == []
@@ -327,7 +326,7 @@ class FakeOffers:
 
     def answer(self, up: Any, request: Any) -> None:
         self.asked.append(request.method)
-        up.respond(up.agent, request.id, {})
+        up.agent.respond(request.id, {})
 
     def cancel(self, session_id: str, terminal_id: str) -> bool:
         return (session_id, terminal_id) == ("s", "known")

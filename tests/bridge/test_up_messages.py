@@ -279,9 +279,9 @@ def test_whatever_goes_wrong_inside_is_told_and_the_next_message_is_read(
         raise ZeroDivisionError("a secret")
 
     stage.session()
-    upgrader = stage.up.sessions["s"].upgrader
-    monkeypatch.setattr(upgrader, "update", broken)
-    monkeypatch.setattr(upgrader, "is_made_mode", broken)
+    lifting = stage.up.sessions["s"].lifting
+    monkeypatch.setattr(lifting, "update", broken)
+    monkeypatch.setattr(lifting.upgrader, "is_made_mode", broken)
     stage.chunk("lost")
     error = stage.client.error(choose(stage, "mode", "code"))
     assert error == {"code": -32603, "message": "Internal error"}
@@ -393,12 +393,12 @@ def test_strict_passes_nothing_on_that_would_lose_something() -> None:
         }
     )
     assert stage.client.updates == []
-    assert stage.up.log.refused == 1
+    assert stage.log.refused == 1
     server = {"type": "_socket", "name": "m"}
     asked = stage.client.ask("session/new", {"cwd": "/", "mcpServers": [server]})
     assert stage.client.error(asked)["code"] == -32602
     assert stage.agent.heard == []
-    assert stage.up.log.refused == 2
+    assert stage.log.refused == 2
     stage.chunk("fine")
     assert stage.client.texts == ["fine"]
 
@@ -472,7 +472,7 @@ def test_nothing_that_a_side_says_makes_the_translation_raise(
     assert [each for each in stage.problems if each.kind == "handler"] == []
     stage.die()
     stage.up.client_left()
-    assert stage.up.agent.asked == stage.up.client.asked == {}
+    assert stage.up.agent.pending == stage.up.client.pending == {}
 
 
 # ---- what each side gets is what its version allows -------------------------------------------

@@ -159,8 +159,8 @@ class Race:
     def check_settled(self) -> None:
         """On whichever side is left, nothing is pending."""
         assert self.stage.clock.waiting == {}
-        assert self.stage.up.client.asked == {}
-        assert not any(each.asking or each.waiting for each in self.stage.up.sessions.values())
+        assert self.stage.up.client.pending == {}
+        assert not any(each.questions or each.queued for each in self.stage.up.sessions.values())
         self.check_fold()
 
     def check_answers(self) -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.bridge_stage import ALL, Json, Stage, resume, text
+from twofold.bridge.exchange import QUIET, REPLAY
 from twofold.bridge.lifting import KNOWN
-from twofold.bridge.translation import QUIET, REPLAY
 from twofold.session import Session
 from twofold.wire import codec, v2
 
@@ -223,7 +223,7 @@ def test_what_is_known_of_the_prompts_is_bounded() -> None:
     stage.session()
     numbers = range(KNOWN + 20)
     prompts = [turn(stage, f"prompt {number}") for number in numbers]
-    assert len(stage.up.session("s").upgrader._users) == KNOWN
+    assert len(stage.up.session("s").lifting._users) == KNOWN
     told = replay(stage, *(each for n in numbers for each in (f"u:prompt {n}", "a:x")))
     assert users(told) == prompts
 

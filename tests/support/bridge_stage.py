@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from twofold.bridge import LossLog
-from twofold.bridge.side import End
+from twofold.bridge.side import Side
 from twofold.bridge.up import Up
 from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestError
@@ -33,7 +33,7 @@ def text(words: str) -> Json:
     return {"type": "text", "text": words}
 
 
-class Heard(End):
+class Heard(Side):
     """One end: what is sent to it is heard at once."""
 
     def __init__(self, name: str) -> None:
@@ -41,7 +41,10 @@ class Heard(End):
         self.messages: list[Json] = []
         self.lines: list[bytes] = []
 
-    def _put(self, line: bytes) -> None:
+    def send(self, line: bytes) -> None:
+        self._queue(self.batches.sent(line) if self.batches.open else line)
+
+    def _queue(self, line: bytes) -> None:
         if not line:  # it waits for the rest of its batch
             return
         assert line.endswith(b"\n")
@@ -191,7 +194,7 @@ class Stage:
         self.lost: list[tuple[str, str]] = []
         """Path and reason of each loss that was told on its first time."""
         self.every: list[tuple[str, str]] = []
-        log = LossLog(
+        self.log = LossLog(
             strict=strict,
             first=lambda what, path, reason: self.lost.append((path, reason)),
             every=lambda what, path, reason: self.every.append((path, reason)),
@@ -199,7 +202,7 @@ class Stage:
         client, agent = Heard("client"), Heard("agent")
         capabilities = codec.read(ALL if able is None else able, v1.AgentCapabilities)
         report = self.problems.append
-        self.up = Up(client, agent, log, report, self.clock.later, capabilities, **options)
+        self.up = Up(client, agent, self.log, report, self.clock.later, capabilities, **options)
         client.on_line, agent.on_line = self.up.from_client, self.up.from_agent
         client.on_noise = agent.on_noise = lambda event: report(Problem("noise", event.reason))
         self.client = Player(client, self.up.from_client)
@@ -257,12 +260,12 @@ class Stage:
     def pending(self) -> list[str]:
         """What is still open, in words."""
         up = self.up
-        found = [f"the agent owes {each}" for each in up.agent.asked]
-        found += [f"the client owes {each}" for each in up.client.asked]
+        found = [f"the agent owes {each}" for each in up.agent.pending]
+        found += [f"the client owes {each}" for each in up.client.pending]
         for session in up.sessions.values():
             found += [f"{session.session_id} has a turn"] * (session.turn is not None)
-            found += [f"{session.session_id} asks {each}" for each in session.asking]
-            found += [f"{each.identity} waits" for each in session.waiting]
+            found += [f"{session.session_id} asks {each}" for each in session.questions]
+            found += [f"{each.request_id} waits" for each in session.queued]
         return found
 
 

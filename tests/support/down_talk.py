@@ -16,7 +16,7 @@ from typing import Any
 
 from twofold.bridge.down import Down
 from twofold.bridge.loss_log import LossLog
-from twofold.bridge.side import End
+from twofold.bridge.side import Side
 from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestError
 from twofold.wire import codec, v1
@@ -74,7 +74,7 @@ def printed(words: str, terminal_id: str = "t") -> Json:
     return {"sessionUpdate": "terminal_output_chunk", "terminalId": terminal_id, "data": data}
 
 
-class PlayedEnd(End):
+class PlayedEnd(Side):
     """One side: what goes to it is kept."""
 
     def __init__(self, name: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from twofold.bridge.translation import as_request_error
+from twofold.bridge.exchange import as_request_error
 from twofold.convert.capabilities import (
     LACKING,
     downgrade_agent,

@@ -1,8 +1,8 @@
-"""What a bridge could not carry, told to people: each kind once, and all of it to a file.
+"""Reports what a bridge could not carry over: each kind once to people, every loss to a file.
 
-Nothing is dropped silently. A conversation may lose the same thing ten thousand times; a reader
-wants to know what is lost, and a debugger where. Whoever is told may fail (a disk is full): then
-it is told no more, and the conversation goes on.
+Nothing is dropped silently. The same loss may occur ten thousand times in a session: a reader wants
+each kind once, a debugger wants every place. A callback that raises (its disk is full, for example)
+is not called again, and the bridge goes on.
 """
 
 import logging
@@ -12,62 +12,77 @@ from typing import TypeAlias
 
 from twofold.convert.losses import Losses, NotConvertible
 
-Told: TypeAlias = Callable[[str, str, str], None]
-"""Called with what a message was, the path in it, and the reason."""
+OnLoss: TypeAlias = Callable[[str, str, str], None]
+"""Called with the method of a message, the path inside it, and the reason of the loss."""
 
 KINDS = 1000
-"""How many kinds of loss are told apart."""
+"""How many kinds of loss are distinguished; further kinds are only counted and given to `every`."""
 
 _log = logging.getLogger("twofold")
 _INDEX = re.compile(r"\[\d+\]")
 
 
 class LossLog:
-    """Where translations report. `every` hears all losses, `first` each kind once."""
+    """Receives the losses of a bridge.
+
+    Args:
+        strict: Refuse a message that would lose something, instead of passing on the rest of it.
+        first: Called with the first loss of each kind: the method, the path and the reason.
+        every: Called with every loss.
+    """
 
     def __init__(
-        self, *, strict: bool = False, first: Told | None = None, every: Told | None = None
+        self, *, strict: bool = False, first: OnLoss | None = None, every: OnLoss | None = None
     ) -> None:
-        self.losses = Losses(strict=strict)
-        """What the converters report to."""
         self.count = 0
-        """How much was lost, what was refused included."""
+        """The number of losses, refused messages included."""
         self.refused = 0
-        """How many messages were not passed on at all."""
+        """The number of messages that were not passed on at all."""
+        self._strict = strict
         self._first = first
         self._every = every
         self._seen: set[tuple[str, str]] = set()
 
-    def flush(self, what: str) -> None:
-        """Pass on what was reported while `what` was converted."""
+
+class LossReporter:
+    """Gives the losses of one translation to a `LossLog`."""
+
+    def __init__(self, log: LossLog) -> None:
+        self.losses = Losses(strict=log._strict)
+        """Where the converters put losses until `flush`."""
+        self._log = log
+
+    def flush(self, method: str) -> None:
+        """Report the losses that the conversion of a message of `method` left in `losses`."""
         if self.losses:
             losses = self.losses[:]
             self.losses.clear()
             for loss in losses:
-                self.tell(what, loss.path, loss.reason)
+                self.report(method, loss.path, loss.reason)
 
-    def refuse(self, what: str, refusal: NotConvertible) -> None:
-        """Something was not passed on at all."""
-        self.flush(what)
-        self.refused += 1
-        self.tell(what, refusal.path, f"not passed on: {refusal.reason}")
+    def refuse(self, method: str, refusal: NotConvertible) -> None:
+        """Report a message that was not passed on at all."""
+        self.flush(method)
+        self._log.refused += 1
+        self.report(method, refusal.path, f"not passed on: {refusal.reason}")
 
-    def tell(self, what: str, path: str, reason: str) -> None:
-        """One loss."""
-        self.count += 1
-        if self._every is not None and not _told(self._every, what, path, reason):
-            self._every = None
+    def report(self, method: str, path: str, reason: str) -> None:
+        """Report one loss."""
+        log = self._log
+        log.count += 1
+        if log._every is not None and not _call(log._every, method, path, reason):
+            log._every = None
         kind = (_INDEX.sub("[]", path), reason)
-        if kind not in self._seen and len(self._seen) < KINDS:
-            self._seen.add(kind)
-            if self._first is not None and not _told(self._first, what, path, reason):
-                self._first = None
+        if kind not in log._seen and len(log._seen) < KINDS:
+            log._seen.add(kind)
+            if log._first is not None and not _call(log._first, method, path, reason):
+                log._first = None
 
 
-def _told(listener: Told, what: str, path: str, reason: str) -> bool:
+def _call(callback: OnLoss, method: str, path: str, reason: str) -> bool:
     try:
-        listener(what, path, reason)
+        callback(method, path, reason)
     except Exception:
-        _log.exception("Losses are not told any more: whoever is told of them failed")
+        _log.exception("A callback of LossLog raised: it gets no further losses")
         return False
     return True

@@ -1,10 +1,9 @@
-"""One end of a bridge: lines come in, lines go out.
+"""One side of a bridge: a transport, read line by line.
 
-What one piece of input causes goes out in one write. An end whose peer does not read makes the
-other end stop reading, so that nothing piles up in between. An end may stop looking at its lines
-altogether: from then on bytes pass through as they are, to the last one of the piece in which that
-was decided. A batch is taken apart: each entry is a line of its own, and the answers to them go
-back together.
+The lines that one piece of input causes are written together. If the peer of one side does not
+read, the other side stops reading, so that nothing piles up in between. A side can also pass its
+bytes through unread, from the byte after the line that decided so. A batch is split: each entry is
+handled as a line of its own, and the answers to them are sent together.
 """
 
 import asyncio
@@ -21,29 +20,33 @@ OnLine: TypeAlias = Callable[[bytes | LineTooLong], None]
 OnNoise: TypeAlias = Callable[[Malformed], None]
 OnEnd: TypeAlias = Callable[[Exception | None], None]
 
-_KEPT = "what comes is kept"
-_FULL = "the other side does not read"
+# Why a side reads no further
+_HOLDING_BACK = "its input is kept for later"
+_OTHER_IS_FULL = "the other side does not read"
 
 
-class End:
-    """A transport, and what is done with its lines. `other` is the end across the bridge.
+class Side:
+    """The client or the agent of a bridge. `other` is the opposite side.
 
-    `slack` is how many bytes are still taken from a peer that has to wait: who reads nothing at
-    all from a peer does not see it leave.
+    Args:
+        name: "client" or "agent", for reports.
+        line_limit: The longest line that is read, in bytes.
+        slack: How many bytes are still read from a peer that has to wait. Without any, the end of
+            its stream would not be noticed.
     """
 
     def __init__(self, name: str, line_limit: int, slack: int = 0) -> None:
         self.name = name
-        self.other: End = self
+        self.other: Side = self
         self.closed = False
         self.on_line: OnLine = lambda line: None
         self.on_noise: OnNoise = lambda event: None
-        """Called with what is no message in a batch, or was cut off by the end."""
+        """Called with an entry of a batch that is no message, and with a last line cut off."""
         self.on_end: OnEnd = lambda error: None
         self.on_bytes: Callable[[bytes], None] | None = None
-        """If set, what comes is not read but given to it."""
+        """If set, called with the bytes that arrive, which are then not split into lines."""
         self.settled = False
-        """What is done with lines does not change any more, so they may be cut all at once."""
+        """`on_line` and `on_bytes` no longer change, so that input may be split all at once."""
         self.batches = Apart(strict=name == "client", limit=line_limit)
         self._line_limit = line_limit
         self._transport: Transport | None = None
@@ -53,7 +56,7 @@ class End:
         self._flushing = False
         self._holders: set[str] = set()
         self._slack = slack
-        self._left = slack
+        self._slack_left = slack
         self._paused = False
 
     def start(self, transport: Transport) -> None:
@@ -61,21 +64,20 @@ class End:
         self._transport = transport
         self._lines = Lines(self._line_limit)
         self.closed = self._paused = False
-        self._out.clear()  # it was meant for someone else
+        self._out.clear()  # it was meant for the transport before
         self.batches = Apart(strict=self.name == "client", limit=self._line_limit)
-        self.other.release(_FULL)
+        self.other._release(_OTHER_IS_FULL)
         transport.start(_Receiver(self, transport))
         self._pause_if_due()
 
-    # ---- what comes
+    # ---- reading
 
     def receive(self, data: bytes) -> None:
-        """More bytes came."""
-        # what this causes is written at its end: nobody has to remind us
-        self._flushing = self.other._flushing = True
+        """Handle bytes that arrived."""
+        self._flushing = self.other._flushing = True  # below: no call is to be scheduled for it
         try:
             if self._holders:
-                self._left -= len(data)
+                self._slack_left -= len(data)
                 self._pause_if_due()
             if self.on_bytes is not None:
                 self.on_bytes(data)
@@ -84,13 +86,13 @@ class End:
                 for line in self._lines.feed(data):
                     on_line(line)
             else:
-                self._read_carefully(data)
+                self._receive_by_line(data)
         finally:
             self.flush()
             self.other.flush()
 
-    def _read_carefully(self, data: bytes) -> None:
-        """Line by line, for each may decide what becomes of the bytes behind it."""
+    def _receive_by_line(self, data: bytes) -> None:
+        """Split off one line at a time, because each may redirect the bytes behind it."""
         start = 0
         while start < len(data) and self.on_bytes is None:
             end = data.find(b"\n", start) + 1 or len(data)
@@ -108,11 +110,11 @@ class End:
                 self.on_noise(event)
                 continue
             line = self.batches.line(event)
-            if self.on_bytes is not None:  # an entry may decide what becomes of those behind it
+            if self.on_bytes is not None:  # an entry may redirect those behind it
                 self.on_bytes(line)
             else:
                 self.on_line(line)
-        self._put(gathering.end())
+        self._queue(gathering.end())
 
     def _ended(self, error: Exception | None) -> None:
         if self.closed:
@@ -128,37 +130,42 @@ class End:
         self.flush()
         self.other.flush()
 
-    # ---- keeping what comes for later
+    # ---- keeping input for later
 
     def keep(self) -> None:
-        """Keep the bytes that come from now on, unread."""
+        """Keep the bytes that arrive from now on, unread."""
         self.on_bytes = self._kept.append
-        self.hold(_KEPT)
+        self._hold(_HOLDING_BACK)
 
-    def look(self, on_bytes: Callable[[bytes], None] | None = None) -> None:
-        """Keep nothing any more: what was kept comes now, to `on_bytes` or as lines."""
+    def resume(self, on_bytes: Callable[[bytes], None] | None = None) -> None:
+        """Keep no more, and handle what was kept: by `on_bytes`, or as lines."""
         self.on_bytes = on_bytes
         kept, self._kept = b"".join(self._kept), []
-        self.release(_KEPT)
+        self._release(_HOLDING_BACK)
         if kept:
             self.receive(kept)
 
-    # ---- what goes out
+    # ---- writing
 
     def send(self, line: bytes) -> None:
-        """Send a line; it goes out with the others that the same input causes."""
+        """Queue a line; it is written with the others that the same input causes."""
         if self.batches.open:
             line = self.batches.sent(line)
-        self._put(line)
+        self._out.append(line)
+        if not self._flushing and line:
+            self._schedule_flush()
 
-    def _put(self, data: bytes) -> None:
+    def _queue(self, data: bytes) -> None:
         self._out.append(data)
         if data and not self._flushing:
-            self._flushing = True
-            asyncio.get_running_loop().call_soon(self.flush)
+            self._schedule_flush()
+
+    def _schedule_flush(self) -> None:
+        self._flushing = True
+        asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
-        """Hand what was gathered to the transport."""
+        """Write the queue to the transport."""
         self._flushing = False
         if self._out:
             data = b"".join(self._out)
@@ -168,30 +175,30 @@ class End:
 
     # ---- making the peer wait
 
-    def hold(self, why: str) -> None:
-        """Read little more until every reason is gone."""
+    def _hold(self, reason: str) -> None:
+        """Read no further than the slack until every reason is gone."""
         if not self._holders:
-            self._left = self._slack
-        self._holders.add(why)
+            self._slack_left = self._slack
+        self._holders.add(reason)
         self._pause_if_due()
 
-    def release(self, why: str) -> None:
-        """A reason is gone."""
-        self._holders.discard(why)
+    def _release(self, reason: str) -> None:
+        self._holders.discard(reason)
         if not self._holders and self._paused and not self.closed and self._transport is not None:
             self._paused = False
             self._transport.resume_reading()
 
     def _pause_if_due(self) -> None:
-        if self._holders and self._left <= 0 and not self._paused and self._transport is not None:
+        due = self._holders and self._slack_left <= 0
+        if due and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
 
     async def close(self) -> None:
-        """End the stream, and what belongs to it."""
+        """Write the rest and close the transport."""
         if self.batches.open:
             closing = RequestError(INTERNAL_ERROR, "The connection is being closed")
-            self._put(self.batches.abandon(closing))
+            self._queue(self.batches.abandon(closing))
         self.flush()
         self.closed = True
         if self._transport is not None:
@@ -199,28 +206,28 @@ class End:
 
 
 class _Receiver:
-    """What a transport talks to; one that was replaced is not listened to any more."""
+    """Passes the events of a transport to its side, unless the side has a new transport."""
 
-    def __init__(self, end: End, transport: Transport) -> None:
-        self._end = end
+    def __init__(self, side: Side, transport: Transport) -> None:
+        self._side = side
         self._transport = transport
 
     @property
     def _current(self) -> bool:
-        return self._end._transport is self._transport
+        return self._side._transport is self._transport
 
     def received(self, data: bytes) -> None:
         if self._current:
-            self._end.receive(data)
+            self._side.receive(data)
 
     def ended(self, error: Exception | None) -> None:
         if self._current:
-            self._end._ended(error)
+            self._side._ended(error)
 
     def pause_writing(self) -> None:
         if self._current:
-            self._end.other.hold(_FULL)
+            self._side.other._hold(_OTHER_IS_FULL)
 
     def resume_writing(self) -> None:
         if self._current:
-            self._end.other.release(_FULL)
+            self._side.other._release(_OTHER_IS_FULL)

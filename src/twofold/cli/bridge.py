@@ -18,7 +18,7 @@ import click
 from twofold.bridge import Bridge, LossLog
 from twofold.bridge.bridge import Offered, Open
 from twofold.bridge.handshake import Wanted
-from twofold.bridge.loss_log import Told
+from twofold.bridge.loss_log import OnLoss
 from twofold.cli.files import opened
 from twofold.cli.options import line_limit, offered, variable_names
 from twofold.errors import LocalError
@@ -243,7 +243,7 @@ def _signals() -> Iterator[list[int]]:
                 loop.remove_signal_handler(number)
 
 
-def _teller(say: Say) -> Told:
+def _teller(say: Say) -> OnLoss:
     def tell(what: str, path: str, reason: str) -> None:
         say(f"lost: {what}: {path}: {reason}" if path else f"lost: {what}: {reason}")
 
