@@ -30,22 +30,22 @@ from twofold.bridge.exchange import (
 from twofold.bridge.loss_log import LossLog
 from twofold.bridge.lowering import Lowering
 from twofold.bridge.side import Side
-from twofold.convert.losses import Losses, NotConvertible, carried
+from twofold.convert.losses import NotConvertible, carried
 from twofold.convert.options import MODE, modes_of
 from twofold.convert.permissions import upgrade_outcome
 from twofold.convert.requests import downgrade_params, downgrade_result, upgrade_params
-from twofold.convert.turns import CANCELLED, OpenTurn
+from twofold.convert.turns import CANCELLED, OpenTurn, OpenTurns, prompt_answer
 from twofold.peer.problems import Problem, Report
 from twofold.policy import choose
-from twofold.rpc.errors import INTERNAL_ERROR, REQUEST_CANCELLED, RequestError
+from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
 from twofold.wire import codec, v1, v2
-from twofold.wire.base import Extras, Malformed
-from twofold.wire.content import ContentBlock
+from twofold.wire.base import Malformed
 from twofold.wire.elicitation import ElicitationCancel
 from twofold.wire.shared import (
     CancelledPermissionOutcome,
+    Error,
     PermissionOption,
     SelectedPermissionOutcome,
 )
@@ -62,116 +62,22 @@ OWN = 256
 """How many of the client's own prompts are recognised after their turns."""
 
 _CHANGED = "version 1 cannot change a prompt that was sent"
-_NO_ERROR = "a cancelled turn of version 1 has no error"
 _NO_STATE = "version 1 has no session state but the result of a prompt"
 _PERMISSION_CANCELLED = v2.RequestPermissionResponse(CancelledPermissionOutcome())
 _ELICITATION_CANCELLED = ElicitationCancel()
-
-# ---- how a prompt lives and ends ---------------------------------------------------------------
-#
-# No I/O here: `Down` calls these with what arrives, and sends what they return.
-
-_STOP_REASONS = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"})
 
 
 class DownTurn(OpenTurn, kw_only=True, eq=False):
     """A prompt of the client that waits for the end of its turn."""
 
     request_id: RequestId
-    prompt: list[ContentBlock]
-    before: v2.StateUpdate
-    """The state of the session when the prompt was sent."""
     at_agent: RequestId = 0
     """The id of the request at the agent."""
-    cancelled: bool = False
     withdrawn: bool = False
     """The client withdrew the prompt before the agent accepted it."""
     stop_settling: StopTimer | None = None
     settle_time: float = float("inf")
     """The seconds that the timer behind `stop_settling` was started with."""
-
-    def accepted(self, result: Any) -> None:
-        """Record that the agent answered the prompt."""
-        if not self.inserted:
-            self._forget_other_work()
-        OpenTurn.accepted(self, result)
-
-    def echoed(self, update: v2.UserMessage | v2.UserMessageChunk) -> bool:
-        """Whether a user message is this prompt."""
-        before = self.inserted
-        found = OpenTurn.echoed(self, update)
-        if found and not before:
-            self._forget_other_work()
-        if not found and not self.message_id:
-            self.echo.expect(self.prompt)  # another message came first
-        return found
-
-    def _forget_other_work(self) -> None:
-        # what ended before the prompt was accepted was other work
-        if self.busy:
-            self.running, self.idle = False, None
-
-    def repeated(self, update: v2.UserMessage | v2.UserMessageChunk) -> bool:
-        """Whether a message that is this prompt has the prompt's own content."""
-        if update.meta or update.unknown is not UNSET:
-            return False
-        if isinstance(update, v2.UserMessageChunk):
-            return self.echo.swallows(update.content)
-        if update.content is not UNSET and not update.content:
-            self.echo.expect(self.prompt)  # its content follows in chunks
-            return True
-        self.echo.forget()
-        return update.content is UNSET or update.content == self.prompt
-
-    def idle_since(self, state: v2.StateUpdate) -> bool:
-        """Whether the session became idle since the prompt was sent, without any work."""
-        return not self.running and state.state == "idle" and state is not self.before
-
-
-def _settle_time(turn: DownTurn, idle: v2.StateUpdate, *, agent_spoke: bool) -> float:
-    """How long work on a prompt may still begin after an idle state that no work led up to.
-
-    If none begins, that state was the end of the turn.
-    """
-    sure = idle.stop_reason and agent_spoke and not turn.queued
-    return SETTLE if sure else SETTLE_UNSURE
-
-
-def _prompt_result(
-    turn: DownTurn, idle: v2.StateUpdate, losses: Losses, report: Callable[[str, str], None]
-) -> v1.PromptResponse | RequestError:
-    """The answer to a prompt whose turn ended with `idle`.
-
-    Losses that must not be refused, not even by a strict bridge, go to `report`.
-    """
-    reason = idle.stop_reason or ("cancelled" if turn.cancelled else "end_turn")
-    if reason == "error" and turn.cancelled:
-        # v1: a cancelled turn ends as cancelled, whatever the cancel broke
-        report("error", _NO_ERROR)
-        reason = "cancelled"
-    if reason == "error":
-        for name, value in (("usage", idle.usage), ("_meta", idle.meta)):
-            if value:
-                report(name, "an error of version 1 has no place for it")
-        if not idle.error:
-            return RequestError(INTERNAL_ERROR, "The turn ended with an error")
-        return RequestError(idle.error.code, idle.error.message, idle.error.data)
-    if reason not in _STOP_REASONS:
-        losses.report("stopReason", f"version 1 has no stop reason {reason!r}")
-        reason = "end_turn"
-    rest = carried(idle, v1.PromptResponse, losses, "")
-    return v1.PromptResponse(reason, idle.usage or UNSET, **rest)
-
-
-def _stop_reason(result: Any) -> str | None:
-    """The stop reason of an agent that claims v2 and answers a prompt as v1 does."""
-    if isinstance(result, v2.JunePromptResponse) and isinstance(result.unknown, Extras):
-        reason = result.unknown.fields.get("stopReason")
-        return reason if isinstance(reason, str) else None
-    return None
-
-
-# ---- the translation ---------------------------------------------------------------------------
 
 
 class DownSession(Struct, eq=False):
@@ -181,8 +87,7 @@ class DownSession(Struct, eq=False):
     head: bytes
     """The beginning of every line that sends an update of it."""
     lowering: Lowering
-    turns: list[DownTurn] = field(default_factory=list)
-    state: v2.StateUpdate = field(default_factory=lambda: v2.StateUpdate("idle"))
+    turns: OpenTurns[DownTurn] = field(default_factory=OpenTurns)
     cancelling: bool = False
     """A cancel was sent, and the work that it is to end has not ended yet."""
     own_messages: dict[str, None] = field(default_factory=dict)
@@ -320,7 +225,7 @@ class Down:
         """End a session that the client closed, whatever the agent still sends for it."""
         _finish_replay(session)
         self._dismiss_all(session)
-        for turn in list(session.turns):
+        for turn in session.turns:
             self._end_turn(session, turn, CANCELLED)
         self.finish(session)
         self.sessions.pop(session.session_id, None)
@@ -399,29 +304,25 @@ class Down:
         self, session: DownSession, update: v2.UserMessage | v2.UserMessageChunk
     ) -> bool:
         """Leave out the echo of the client's own prompt; other user messages are sent."""
-        for turn in session.turns:
-            known = bool(turn.message_id)
-            if turn.echoed(update):
-                if known and not turn.repeated(update):
-                    self._log.report("session/update", "update.content", _CHANGED)
-                session.lowering.shown_elsewhere(update.message_id)
-                return True
-        if update.message_id in session.own_messages:
+        turn, repeats = session.turns.user_message(update)
+        if turn is None and update.message_id not in session.own_messages:
+            return False
+        if not repeats:
             self._log.report("session/update", "update.content", _CHANGED)
-            return True
-        return False
+        if turn is not None:
+            session.lowering.shown_elsewhere(update.message_id)
+        return True
 
     def _options(self, session: DownSession, update: v2.ConfigOptionUpdate) -> bool:
         _set_options(session, update.config_options)
         return False
 
     def _state(self, session: DownSession, update: v2.StateUpdate) -> bool:
-        session.state = update
         session.replay_over = True
         if not session.turns and update.state != "idle":
             self._log.report("session/update", "update.state", _NO_STATE)
-        for turn in list(session.turns):
-            turn.report(update)
+        session.turns.report(update)
+        for turn in session.turns:
             self._end_if_over(session, turn)
         if update.state == "idle":
             session.cancelling = False
@@ -434,11 +335,7 @@ class Down:
         _, lifted = upgrade_params(request.method, params, self._losses)
         session = self.session(params.session_id)
         _finish_replay(session)
-        busy = session.state.state != "idle"
-        turn = DownTurn(
-            busy, queued=busy, request_id=request.id, prompt=lifted.prompt, before=session.state
-        )
-        turn.echo.expect(lifted.prompt)
+        turn = DownTurn(request_id=request.id)
         if not session.turns:
             session.agent_spoke = session.cancelling = False
 
@@ -450,7 +347,7 @@ class Down:
 
         data = codec.encode(lifted)
         turn.at_agent = self.agent.request("session/prompt", data, request.id, answered)
-        session.turns.append(turn)
+        session.turns.prompted(turn, lifted.prompt)
 
     def _accepted(self, session: DownSession, turn: DownTurn, answer: Response) -> None:
         """The agent accepted the prompt, and works on it."""
@@ -465,9 +362,7 @@ class Down:
         if isinstance(result, v2.PromptResponse) and result.message_id:
             # only the draft of November has an id here
             self._merges_meta = session.lowering.merges_meta = True
-        if (reason := _stop_reason(result)) is not None:
-            self._end_turn(session, turn, v2.StateUpdate("idle", reason))
-        elif turn.withdrawn:
+        if turn.withdrawn and turn.end is None:
             self._cancel(session)
         self._end_if_over(session, turn)
 
@@ -476,24 +371,24 @@ class Down:
         if turn not in session.turns:
             return
         if turn.cancelled:
-            if as_request_error(failure).code != REQUEST_CANCELLED:
-                self._log.report("session/prompt", "error", _NO_ERROR)
-            self._end_turn(session, turn, CANCELLED)
+            error = as_request_error(failure)
+            end = v2.StateUpdate("idle", "error", Error(error.code, error.message, error.data))
+            self._end_turn(session, turn, end)
             return
         self.finish(session)
         self._remove_turn(session, turn)
         self.client.fail(turn.request_id, failure)
 
     def _end_if_over(self, session: DownSession, turn: DownTurn) -> None:
-        idle = session.state
+        idle = session.turns.state
         if turn.end is not None:
             self._end_turn(session, turn, turn.end)
-        elif turn.inserted and turn.idle_since(idle):
+        elif turn.may_be_over(idle):
             if turn.cancelled:
                 self._end_turn(session, turn, idle)
             else:
-                seconds = _settle_time(turn, idle, agent_spoke=session.agent_spoke)
-                self._settle_in(seconds, session, turn)
+                sure = idle.stop_reason and session.agent_spoke and not turn.queued
+                self._settle_in(SETTLE if sure else SETTLE_UNSURE, session, turn)
 
     def _settle_in(self, seconds: float, session: DownSession, turn: DownTurn) -> None:
         if seconds >= turn.settle_time or turn not in session.turns:
@@ -505,8 +400,8 @@ class Down:
 
     def _settle(self, session: DownSession, turn: DownTurn) -> None:
         turn.stop_settling, turn.settle_time = None, float("inf")
-        if turn.idle_since(session.state):
-            self._end_turn(session, turn, session.state)
+        if turn.may_be_over(session.turns.state):
+            self._end_turn(session, turn, session.turns.state)
 
     def _end_turn(self, session: DownSession, turn: DownTurn, idle: v2.StateUpdate) -> None:
         """Send the rest of the turn, then answer the prompt."""
@@ -517,12 +412,15 @@ class Down:
         if idle.background:
             reason = "version 1 has no background work"
             self._log.report("session/update", "update.background", reason)
+        if not idle.stop_reason and not turn.cancelled:
+            idle = replace(idle, stop_reason="end_turn")  # v2 need not give a reason
         try:
-            result = _prompt_result(turn, idle, self._losses, self._report_prompt_loss)
-            if isinstance(result, RequestError):
-                self.client.fail(turn.request_id, result)
+            answer = prompt_answer(idle, self._losses, cancelled=turn.cancelled)
+            if isinstance(answer, Error):
+                error = RequestError(answer.code, answer.message, answer.data)
+                self.client.fail(turn.request_id, error)
             else:
-                self.client.respond(turn.request_id, result)
+                self.client.respond(turn.request_id, answer)
         except (NotConvertible, RecursionError) as refusal:
             self._exchange.report_failure("session/prompt", self.agent, refusal)
             data = {"reason": str(refusal)}
@@ -530,11 +428,8 @@ class Down:
             self.client.fail(turn.request_id, error)
         self._log.flush("session/prompt")
 
-    def _report_prompt_loss(self, path: str, reason: str) -> None:
-        self._log.report("session/prompt", path, reason)
-
     def _remove_turn(self, session: DownSession, turn: DownTurn) -> None:
-        session.turns.remove(turn)
+        session.turns.close(turn)
         if turn.stop_settling is not None:
             turn.stop_settling()
         self.agent.drop(turn.at_agent)
@@ -542,7 +437,7 @@ class Down:
             session.own_messages[turn.message_id] = None
             if len(session.own_messages) > OWN:
                 del session.own_messages[next(iter(session.own_messages))]
-        if not session.turns and session.state.state == "idle":
+        if not session.turns and session.turns.state.state == "idle":
             session.cancelling = False
 
     # ---- cancel
@@ -561,9 +456,8 @@ class Down:
         `params` are those of the client's own cancel, if it sent one.
         """
         self.agent.notify("session/cancel", params or v2.SessionParams(session.session_id))
-        for turn in session.turns:
-            turn.cancelled = True
-        if session.turns or session.state.state != "idle":
+        session.turns.cancel()
+        if session.turns or session.turns.state.state != "idle":
             session.cancelling = True
             # v1: a client that cancels answers its open questions itself
             self._dismiss_all(session, cancel_at_client=params is None)
@@ -830,7 +724,7 @@ class Down:
         for session in self.sessions.values():
             _finish_replay(session)
             self.finish(session)
-            for turn in list(session.turns):
+            for turn in session.turns:
                 self._remove_turn(session, turn)
                 self.client.fail(turn.request_id, error)
         self._exchange.agent_died(error)
@@ -838,7 +732,7 @@ class Down:
     def client_left(self) -> None:
         """Cancel the work of the agent and answer its questions."""
         for session in self.sessions.values():
-            if session.turns or session.state.state != "idle":
+            if session.turns or session.turns.state.state != "idle":
                 self._cancel(session)
         for at_client in list(self.questions):
             self._dismiss(at_client)

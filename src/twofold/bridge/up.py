@@ -66,10 +66,6 @@ WAITING = 64
 _NO_LOAD = "it has no session/load"
 _PERMISSION_CANCELLED = v1.RequestPermissionResponse(CancelledPermissionOutcome())
 
-# ---- how a prompt lives and ends ---------------------------------------------------------------
-#
-# No I/O here: `Up` calls these with what arrives, and sends what they return.
-
 
 class Prompt(Struct, eq=False):
     """A prompt of the client, converted to v1."""
@@ -99,23 +95,6 @@ class Turn(Struct, eq=False):
         """Whether an error of the agent still is the answer to the client's prompt."""
         return not (self.acknowledged or self.cancelled)
 
-
-def _end_of(turn: Turn, answer: Answer, lifting: Lifting) -> v2.StateUpdate:
-    """The state that ends a turn, from the agent's answer to the prompt."""
-    if isinstance(answer, Failure):
-        # what arrives now is no echo of the prompt
-        lifting.upgrader.finished(v1.PromptResponse("cancelled"))
-        if turn.cancelled:
-            return CANCELLED
-        error = as_request_error(answer)
-        return v2.StateUpdate("idle", "error", Error(error.code, error.message, error.data))
-    try:
-        return lifting.upgrader.finished(read_result(answer, v1.PromptResponse))
-    except (Malformed, NotConvertible) as error:
-        return v2.StateUpdate("idle", "error", Error(INTERNAL_ERROR, f"Bad answer: {error}"))
-
-
-# ---- the translation ---------------------------------------------------------------------------
 
 Muted: TypeAlias = Literal["", "replay", "late replay", "closed"]
 """Why updates are kept from the client: it asked for no replay, or it closed the session.
@@ -383,7 +362,7 @@ class Up:
         """The agent answered the prompt: the turn is over, and so are its questions."""
         self._dismiss(session, session.questions_of(turn))
         turn.stop_timer()
-        idle = _end_of(turn, answer, session.lifting)
+        idle = self._end_state(session, turn, answer)
         if isinstance(answer, Failure) and turn.can_be_refused:
             session.lifting.refused()
             self.client.fail(turn.prompt.request_id, answer)
@@ -395,6 +374,18 @@ class Up:
             self._begin(session, session.queued.popleft())
         elif session.closed:
             self.sessions.pop(session.session_id, None)
+
+    def _end_state(self, session: UpSession, turn: Turn, answer: Answer) -> v2.StateUpdate:
+        upgrader = session.lifting.upgrader
+        if isinstance(answer, Failure):
+            sent = as_request_error(answer)
+            error = Error(sent.code, sent.message, sent.data)
+            return upgrader.failed(error, cancelling=turn.cancelled)
+        try:
+            return upgrader.finished(read_result(answer, v1.PromptResponse))
+        except (Malformed, NotConvertible) as reason:
+            failure = Error(INTERNAL_ERROR, f"Bad answer: {reason}")
+            return v2.StateUpdate("idle", "error", failure)
 
     # ---- cancel and close
 
