@@ -319,4 +319,4 @@ def test_a_bridge_keeps_nothing_of_requests_that_are_over() -> None:
     side.drop(withdrawn)
     side.detach(disowned)
     assert [side.id_of(asker) for asker in "abc"] == [None, None, None]
-    assert (list(side.pending), side._ids) == ([disowned], {})
+    assert ([each.request_id for each in side.pending], side._by_origin) == ([disowned], {})

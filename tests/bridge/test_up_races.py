@@ -159,7 +159,7 @@ class Race:
     def check_settled(self) -> None:
         """On whichever side is left, nothing is pending."""
         assert self.stage.clock.waiting == {}
-        assert self.stage.up.client.pending == {}
+        assert not self.stage.up.client.pending
         assert not any(each.questions or each.queued for each in self.stage.up.sessions.values())
         self.check_fold()
 

@@ -260,8 +260,8 @@ class Stage:
     def pending(self) -> list[str]:
         """What is still open, in words."""
         up = self.up
-        found = [f"the agent owes {each}" for each in up.agent.pending]
-        found += [f"the client owes {each}" for each in up.client.pending]
+        found = [f"the agent owes {each.method}" for each in up.agent.pending]
+        found += [f"the client owes {each.method}" for each in up.client.pending]
         for session in up.sessions.values():
             found += [f"{session.session_id} has a turn"] * (session.turn is not None)
             found += [f"{session.session_id} asks {each}" for each in session.questions]

@@ -719,8 +719,8 @@ class Down:
     def agent_died(self, error: RequestError) -> None:
         """Fail every turn, after all updates of it, and every other request of the client."""
         self.questions.clear()
-        for request_id in list(self.client.pending):
-            self.client.cancel(request_id)
+        for pending in self.client.pending:
+            self.client.cancel(pending.request_id)
         for session in self.sessions.values():
             _finish_replay(session)
             self.finish(session)

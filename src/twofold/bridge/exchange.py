@@ -27,6 +27,7 @@ from twofold.rpc.connection import Malformed as NoMessage
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LineTooLong
 from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
+from twofold.rpc.pending import Pending
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Malformed
 from twofold.wire.shared import CancelRequestNotification, Error
@@ -53,8 +54,6 @@ QUIET = 0.2
 """After how many seconds without an update a replay counts as complete."""
 REPLAY = 5.0
 """After how many seconds a replay counts as complete in any case."""
-WITHDRAWN = 1000
-"""How many withdrawn requests are remembered, whose late answers are dropped without a report."""
 
 
 class SilenceTimer:
@@ -92,6 +91,7 @@ class SilenceTimer:
 class PendingRequest(Struct, eq=False):
     """A request that was sent to one side and has no answer yet."""
 
+    request_id: RequestId
     origin: RequestId | None
     """The id of the request of the other side that it stands for; None if there is none."""
     on_answer: OnAnswer
@@ -99,17 +99,12 @@ class PendingRequest(Struct, eq=False):
 
 
 class Endpoint:
-    """Sends messages to one side, and pairs its answers with the requests that it was sent.
-
-    `rpc.pending.Pending` matches answers in a recording, where the ids of both sides are given and
-    may collide. Here the bridge gives out the ids, limits their number, and finds a request by the
-    id that its sender knows, so the tables have nothing in common.
-    """
+    """Sends messages to one side, and pairs its answers with the requests that it was sent."""
 
     def __init__(self, side: Side) -> None:
         self.side = side
         self.name: Final = side.name
-        self.pending: dict[RequestId, PendingRequest] = {}
+        self.pending: Pending[PendingRequest] = Pending()
         self.on_request: Mapping[str, OnRequest] = {}
         """Handlers for the requests of this side, by method."""
         self.on_notification: Mapping[str, OnNotification] = {}
@@ -117,10 +112,9 @@ class Endpoint:
         self.on_withdrawal: OnWithdrawal = lambda request_id: False
         self.foreign: frozenset[str] = frozenset()
         """The methods that this side's version does not have and the other version has."""
-        self._withdrawn: dict[RequestId, None] = {}
         self._last_id = 0
         # by the sender's id: a flood of withdrawals must not search the table for each
-        self._ids: dict[RequestId, RequestId] = {}
+        self._by_origin: dict[RequestId, PendingRequest] = {}
 
     # ---- sending
 
@@ -136,9 +130,10 @@ class Endpoint:
             advice = "wait for answers before sending more"
             raise RequestError.too_many("requests at once", PENDING, advice)
         self._last_id += 1
-        self.pending[self._last_id] = PendingRequest(origin, on_answer, method)
+        pending = PendingRequest(self._last_id, origin, on_answer, method)
+        self.pending.add(self._last_id, pending)
         if origin is not None:
-            self._ids[origin] = self._last_id
+            self._by_origin[origin] = pending
         self.side.send(connection.request(self._last_id, method, params))
         return self._last_id
 
@@ -160,52 +155,39 @@ class Endpoint:
 
     def id_of(self, origin: RequestId) -> RequestId | None:
         """The id of the pending request that stands for `origin`, the sender's own id."""
-        request_id = self._ids.get(origin)
-        pending = self.pending.get(request_id) if request_id is not None else None
-        return request_id if pending is not None and pending.origin == origin else None
+        pending = self._by_origin.get(origin)
+        return pending.request_id if pending is not None else None
 
     def take(self, request_id: RequestId | None) -> PendingRequest | None:
         """Remove and return the pending request with this id; None if there is none."""
-        pending = self.pending.pop(request_id, None) if request_id is not None else None
-        if pending is None:
-            return None
-        origin = pending.origin
-        if origin is not None and self._ids.get(origin) == request_id:
-            del self._ids[origin]
-        return pending
+        return self._unlink(self.pending.take(request_id))
 
     def take_all(self) -> list[PendingRequest]:
         """Remove and return every pending request."""
-        pending, self.pending, self._ids = self.pending, {}, {}
-        return list(pending.values())
+        self._by_origin.clear()
+        return self.pending.clear()
 
     def detach(self, request_id: RequestId) -> None:
         """Mark a request as answered to its sender, which then can no longer withdraw it."""
-        pending = self.take(request_id)
+        pending = self._unlink(self.pending.get(request_id))
         if pending is not None:
             pending.origin = None
-            self.pending[request_id] = pending
 
     def drop(self, request_id: RequestId) -> bool:
         """Wait no longer for an answer; a late one is dropped. False if none was waited for."""
-        if self.take(request_id) is None:
-            return False
-        self._withdrawn[request_id] = None
-        if len(self._withdrawn) > WITHDRAWN:
-            del self._withdrawn[next(iter(self._withdrawn))]
-        return True
+        return self._unlink(self.pending.give_up(request_id)) is not None
 
     def cancel(self, request_id: RequestId) -> None:
         """Wait no longer for an answer, and send `$/cancel_request`."""
         if self.drop(request_id):
             self.notify("$/cancel_request", CancelRequestNotification(request_id))
 
-    def was_withdrawn(self, answer: Answer) -> bool:
-        """Whether this is the late answer to a withdrawn request, which is then forgotten."""
-        if answer.id is None or answer.id not in self._withdrawn:
-            return False
-        del self._withdrawn[answer.id]
-        return True
+    def _unlink(self, pending: PendingRequest | None) -> PendingRequest | None:
+        origin = pending.origin if pending is not None else None
+        # the sender may have used its id again, for another request
+        if origin is not None and self._by_origin.get(origin) is pending:
+            del self._by_origin[origin]
+        return pending
 
 
 class Exchange:
@@ -324,7 +306,7 @@ class Exchange:
             other.notify("$/cancel_request", CancelRequestNotification(at_other))
 
     def _answer(self, answer: Answer, sender: Endpoint, other: Endpoint) -> None:
-        if sender.was_withdrawn(answer):
+        if sender.pending.is_late(answer.id):
             return
         pending = sender.take(answer.id)
         if pending is None:
@@ -385,8 +367,8 @@ class Exchange:
         The agent's own requests are cancelled first, so that the client no longer asks its user.
         """
         self._agent_error = error
-        for request_id in list(self.client.pending):
-            self.client.cancel(request_id)
+        for pending in self.client.pending:
+            self.client.cancel(pending.request_id)
         self._fail_all(self.agent, self.client, error)
 
     def client_left(self) -> None:
