@@ -968,7 +968,7 @@ def test_what_was_gathered_goes_out_before_an_end(end: str) -> None:
     assert not talk.timers
 
 
-# ---- metadata of tool calls ------------------------------------------------------------------
+# ---- metadata ---------------------------------------------------------------------------------
 
 
 def test_metadata_that_is_merged_is_sent_as_a_whole() -> None:
@@ -984,6 +984,30 @@ def test_metadata_that_is_merged_is_sent_as_a_whole() -> None:
     talk.ask_permission(subject={"type": "tool_call", "toolCall": shown})
     asked = talk.shown("session/request_permission")["params"]
     assert asked["toolCall"]["_meta"] == {"y": 25, "z": 26}
+    assert talk.lost == []
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"sessionUpdate": "compaction_update", "compactionId": "a", "status": "in_progress"},
+        {"sessionUpdate": "session_info_update"},
+    ],
+    ids=["compaction", "session"],
+)
+def test_metadata_of_compactions_and_of_the_session_is_sent_as_a_whole(patch: Json) -> None:
+    talk = Talk()
+    talk.begin()
+    for meta in ({"a": 1}, {"b": 2}, {"a": None}, {"b": None}):
+        talk.update({**patch, "_meta": meta})
+    talk.update({**patch, "_meta": None})
+    assert [each["_meta"] for each in talk.updates()] == [
+        {"a": 1},
+        {"a": 1, "b": 2},
+        {"b": 2},
+        {},
+        None,
+    ]
     assert talk.lost == []
 
 

@@ -17,6 +17,7 @@ from twofold.convert.losses import Loss, Losses
 from twofold.convert.permissions import asked_about
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET, Maybe
+from twofold.wire.shared import CompactionUpdate, SessionInfoUpdate
 
 Key: TypeAlias = tuple[type[v1.ContentChunk], str]
 Message: TypeAlias = v2.UserMessage | v2.AgentMessage | v2.AgentThought
@@ -38,8 +39,7 @@ class Lowering:
         notices: Whether the client shows notices.
         compactions: Whether the client shows compactions.
         booleans: Whether the client shows boolean config options.
-        merges_meta: Whether the `_meta` of a tool call is merged key by key, as in the draft of
-            November.
+        merges_meta: Whether an object in `_meta` is merged key by key, as in the draft of November.
     """
 
     def __init__(
@@ -57,7 +57,8 @@ class Lowering:
             losses, notices=notices, compactions=compactions, gather=True, cuts=False
         )
         self._chunk = self._downgrader.chunk
-        self._metas: dict[str, dict[str, Any]] = {}
+        self._metas: dict[tuple[str, str], dict[str, Any]] = {}
+        """The metadata of tool calls, of compactions and of the session, by kind and id."""
         self._booleans = booleans
         self._empty: dict[Key, bool] = {}
         """Messages without content: true if they had some, which the client was sent."""
@@ -83,6 +84,10 @@ class Lowering:
             case v2.ConfigOptionUpdate():
                 options = self.options(update.config_options, "update.configOptions")
                 update = replace(update, config_options=options)
+            case CompactionUpdate() if update.meta is not UNSET:
+                return self._with_meta(("compaction", update.compaction_id), update)
+            case SessionInfoUpdate() if update.meta is not UNSET:
+                return self._with_meta(("session", ""), update)
         return self._downgrader.update(update)
 
     @property
@@ -162,19 +167,7 @@ class Lowering:
             self._displace()
         if not isinstance(update, v2.ToolCallUpdate) or update.meta is UNSET:
             return self._downgrader.update(update)
-        meta = self._meta_of(update)
-        lowered = self._downgrader.update(replace(update, meta=meta))
-        self._metas[update.tool_call_id] = meta or {}
-        return lowered
-
-    def _meta_of(self, patch: v2.ToolCallPatch) -> Maybe[dict[str, Any]]:
-        """The metadata of a call after a patch: v1 replaces it as a whole."""
-        meta = patch.meta
-        if not isinstance(meta, dict) or not self.merges_meta:
-            return meta
-        known = self._metas.get(patch.tool_call_id, {})
-        merged = {key: value for key, value in (known | meta).items() if value is not None}
-        return merged if merged or known else UNSET
+        return self._with_meta(("call", update.tool_call_id), update)
 
     def permission(
         self, request: v2.RequestPermissionRequest | v2.JuneRequestPermissionRequest
@@ -187,10 +180,31 @@ class Lowering:
                 reason = "version 1 needs a title: it is that of the request"
                 self._losses.report("subject.toolCall.title", reason)
             if call.meta is not UNSET:
-                meta = self._meta_of(call)
+                key = ("call", call.tool_call_id)
+                meta = self._merged(key, call.meta)
                 request = _with_call(request, replace(call, meta=meta))
-                self._metas[call.tool_call_id] = meta or {}
+                self._metas[key] = meta or {}
         return self._downgrader.permission(request)
+
+    # ---- metadata
+
+    def _with_meta(
+        self,
+        key: tuple[str, str],
+        update: v2.ToolCallUpdate | CompactionUpdate | SessionInfoUpdate,
+    ) -> list[v1.SessionUpdate]:
+        """Convert a patch with all the metadata that it leaves: v1 replaces it as a whole."""
+        meta = self._merged(key, update.meta)
+        lowered = self._downgrader.update(replace(update, meta=meta))
+        self._metas[key] = meta or {}
+        return lowered
+
+    def _merged(self, key: tuple[str, str], patch: Maybe[dict[str, Any]]) -> Maybe[dict[str, Any]]:
+        if not isinstance(patch, dict) or not self.merges_meta:
+            return patch
+        known = self._metas.get(key, {})
+        merged = {name: value for name, value in (known | patch).items() if value is not None}
+        return merged if merged or known else UNSET
 
     # ---- config options
 
