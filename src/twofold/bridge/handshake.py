@@ -1,10 +1,9 @@
-"""Who speaks what: a bridge agrees on a version with each side by itself.
+"""Finds out which version each side of a bridge speaks.
 
-The client's version shows in its `initialize`, whatever number it claims. The agent is asked for
-the same; if it turns out to speak the other, it is initialized again in its own words, on the same
-process if it lets us, else on a new one. Does no I/O. That one side can do something that the
-other version has no word for is told, but is never a reason to refuse: this is where both sides
-find out.
+The client's version shows in the fields of its `initialize`, whatever number it claims. The agent
+is sent an `initialize` of the same version first. If it speaks the other version, it is sent one of
+that version: to the same process if that goes on, else to a new one. A capability that the other
+version does not have is reported as a loss, and never a reason to refuse. Does no I/O.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -37,33 +36,44 @@ Wanted: TypeAlias = Literal["auto", 1, 2]
 
 
 class Agreed(Struct):
-    """What came of it: the versions of both sides, and what the client is answered."""
+    """Both versions are known."""
 
     client: Version
     agent: Version
     answer: bytes
+    """The result of the client's `initialize`."""
     client_capabilities: v1.ClientCapabilities
     agent_capabilities: v1.AgentCapabilities
     losses: list[Loss]
 
 
 class Again(Struct):
-    """The agent has to be asked again; on a new process if `restart`."""
+    """Send the agent another `initialize`; to a new process if `restart`."""
 
     params: bytes
     restart: bool = False
 
 
 class _Answer(Struct):
-    """What an agent said of itself."""
+    """The agent's answer to `initialize`."""
 
-    speaks: Version
+    version: Version
     raw: bytes
     result: dict[str, Any]
 
 
 class Handshake:
-    """From the client's `initialize` to what both sides speak."""
+    """Leads from the client's `initialize` to the versions of both sides.
+
+    Args:
+        request: The client's `initialize`.
+        client: The version of the client; "auto" finds it out.
+        agent: The version of the agent; "auto" finds it out.
+        offer: What the bridge itself offers to a v1 agent.
+
+    Raises:
+        Malformed: The params of `request` are no object.
+    """
 
     def __init__(
         self, request: Request, client: Wanted, agent: Wanted, offer: v1.ClientCapabilities
@@ -78,44 +88,50 @@ class Handshake:
         self._wanted = agent
         self._trying: Version = self.client if agent == "auto" else agent
         self._tried: set[Version] = {self._trying}
-        self._told: _Answer | None = None
-        """An answer to a question in words that the agent does not know."""
+        self._misunderstood: _Answer | None = None
+        """The answer to an `initialize` of a version that the agent does not speak."""
         self._losses = Losses()
         self._first_error: RequestError | None = None
         self._restarted = False
 
     def begin(self) -> bytes:
-        """The params of the first `initialize` that the agent gets."""
+        """Return the params of the first `initialize` for the agent."""
         return self._params_in(self._trying)
 
     def answered(self, answer: Response | Failure) -> Agreed | Again | RequestError:
-        """The agent answered."""
+        """Return the next step after the agent's answer.
+
+        Raises:
+            Malformed: The answer does not show which version the agent speaks.
+        """
         if isinstance(answer, Failure):
             return self._refused(as_request_error(answer))
         result = codec.parse(answer.result)
-        told = _Answer(_speaks(result), answer.result, result)
-        if self._wanted not in ("auto", told.speaks):
-            return _another_version(told.speaks, self._wanted)
-        if told.speaks in self._tried:
-            return self._agreed(told)
-        # it was asked in words that it does not know: ask in its own
-        self._told = told
-        return Again(self._other(told.speaks))
+        version = version_of_agent(result)
+        if version is None:
+            raise Malformed("protocolVersion", "the agent does not say which version it speaks")
+        if self._wanted not in ("auto", version):
+            return _another_version(version, self._wanted)
+        initialized = _Answer(version, answer.result, result)
+        if version in self._tried:
+            return self._agreed(initialized)
+        self._misunderstood = initialized
+        return Again(self._try(version))
 
     def died(self, error: RequestError) -> Again | RequestError:
-        """The agent ended instead of answering: once, a new one is asked."""
+        """Return the next step after the agent ended without an answer: one restart is tried."""
         self._first_error = self._first_error or error
         if self._restarted or (self._wanted != "auto" and len(self._tried) == 1):
             return self._first_error
         self._restarted = True
         if len(self._tried) == 1:
-            return Again(self._other(other_version(self._trying)), restart=True)
+            return Again(self._try(other_version(self._trying)), restart=True)
         return Again(self._params_in(self._trying), restart=True)
 
     def without_restart(self) -> Agreed | RequestError:
-        """There is no new process to be had: what is known has to do."""
-        if self._told is not None:
-            return self._agreed(self._told)
+        """Return the result if the agent cannot be started again."""
+        if self._misunderstood is not None:
+            return self._agreed(self._misunderstood)
         return self._first_error or RequestError(INTERNAL_ERROR, "The agent refused both versions")
 
     def _refused(self, error: RequestError) -> Again | RequestError:
@@ -123,71 +139,65 @@ class Handshake:
         if self._wanted != "auto":
             return error
         if len(self._tried) == 1:
-            return Again(self._other(other_version(self._trying)))
+            return Again(self._try(other_version(self._trying)))
         if self._restarted:
             return self._first_error
         self._restarted = True
         return Again(self._params_in(self._trying), restart=True)
 
-    def _other(self, version: Version) -> bytes:
-        """Try another version: the params of its `initialize`."""
+    def _try(self, version: Version) -> bytes:
+        """Try another version; return the params of its `initialize`."""
         self._trying = version
         self._tried.add(version)
         return self._params_in(version)
 
-    # ---- words
+    # ---- conversion
 
     def _params_in(self, version: Version) -> bytes:
-        """The client's introduction, in the words of `version`."""
+        """The params of the client's `initialize`, converted to `version`."""
         self._losses = Losses()
         if version == self.client:
             return codec.encode(self._params)
         if version == 1:
             read = codec.read(_without(self._params, CLIENT_FIELDS_OF_V1), v2.InitializeRequest)
             lowered = downgrade_client(read, self._losses)
-            able = lowered.client_capabilities or v1.ClientCapabilities()
-            able.fs, able.terminal = self._offer.fs, self._offer.terminal
-            lowered.client_capabilities = able
+            capabilities = lowered.client_capabilities or v1.ClientCapabilities()
+            capabilities.fs, capabilities.terminal = self._offer.fs, self._offer.terminal
+            lowered.client_capabilities = capabilities
             return codec.encode(lowered)
         return codec.encode(
             upgrade_client(codec.read(self._params, v1.InitializeRequest), self._losses)
         )
 
-    def _agreed(self, told: _Answer) -> Agreed | RequestError:
-        claimed = told.result.get("protocolVersion", told.speaks)
-        if claimed != told.speaks and told.speaks == 2 and self.client == 1:
+    def _agreed(self, initialized: _Answer) -> Agreed | RequestError:
+        version = initialized.version
+        claimed = initialized.result.get("protocolVersion", version)
+        if claimed != version and version == 2 and self.client == 1:
             return _another_version(claimed, 2)
-        # some claim a version that they do not speak
-        result = told.result | {"protocolVersion": told.speaks}
-        able, agent_able = v1.ClientCapabilities(), v1.AgentCapabilities()
+        # some agents claim a version that they do not speak
+        result = initialized.result | {"protocolVersion": version}
+        of_client, of_agent = v1.ClientCapabilities(), v1.AgentCapabilities()
         if self.client == 1:
             client: v1.InitializeRequest = codec.read(self._params, v1.InitializeRequest)
-            able = client.client_capabilities or able
-        if told.speaks == 1:
+            of_client = client.client_capabilities or of_client
+        if version == 1:
             agent: v1.InitializeResponse = codec.read(result, v1.InitializeResponse)
-            agent_able = agent.agent_capabilities or agent_able
-        if told.speaks != self.client:
+            of_agent = agent.agent_capabilities or of_agent
+        if version != self.client:
             answer = codec.encode(self._converted(result))
-        elif told.speaks == 2 or told.result.get("protocolVersion") == 1:
-            answer = told.raw
+        elif version == 2 or initialized.result.get("protocolVersion") == 1:
+            answer = initialized.raw
         else:
             answer = codec.encode(result)
         # what a peer cannot do is no loss: a request for it gets an error
         losses = [loss for loss in self._losses if loss.reason not in LACKING]
-        return Agreed(self.client, told.speaks, answer, able, agent_able, losses)
+        return Agreed(self.client, version, answer, of_client, of_agent, losses)
 
     def _converted(self, result: Any) -> Any:
         if self.client == 2:
             return upgrade_agent(codec.read(result, v1.InitializeResponse), self._losses)
         read = codec.read(_without(result, AGENT_FIELDS_OF_V1), v2.InitializeResponse)
         return downgrade_agent(read, self._losses)
-
-
-def _speaks(result: Any) -> Version:
-    version = version_of_agent(result)
-    if version is not None:
-        return version
-    raise Malformed("protocolVersion", "the agent does not say which version it speaks")
 
 
 def _without(message: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
