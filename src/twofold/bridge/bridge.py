@@ -380,6 +380,7 @@ class Relay:
     def from_client(self, data: bytes) -> None:
         """Pass on bytes of the client, and remember the requests in them."""
         self._agent.send(data)
+        self._agent.flush()  # before they are read: the agent need not wait for that
         for event in self._from_client.receive(data):
             if isinstance(event, Request):
                 self._open[event.id] = 0
@@ -399,6 +400,7 @@ class Relay:
             if not data:
                 return
         self._client.send(data)
+        self._client.flush()  # before they are read: the client need not wait for that
         self._whole_lines = data.endswith(b"\n")
         if not self._open:
             data = self._last_line(data)

@@ -88,8 +88,8 @@ class Side:
             else:
                 self._receive_by_line(data)
         finally:
+            self.other.flush()  # first, because most input causes output there
             self.flush()
-            self.other.flush()
 
     def _receive_by_line(self, data: bytes) -> None:
         """Split off one line at a time, because each may redirect the bytes behind it."""
@@ -168,7 +168,7 @@ class Side:
         """Write the queue to the transport."""
         self._flushing = False
         if self._out:
-            data = b"".join(self._out)
+            data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
             self._out.clear()
             if self._transport is not None and not self.closed:
                 self._transport.write(data)
@@ -217,7 +217,7 @@ class _Receiver:
         return self._side._transport is self._transport
 
     def received(self, data: bytes) -> None:
-        if self._current:
+        if self._side._transport is self._transport:  # `_current`, without the call
             self._side.receive(data)
 
     def ended(self, error: Exception | None) -> None:
