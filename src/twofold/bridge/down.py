@@ -30,6 +30,7 @@ from twofold.bridge.exchange import (
 from twofold.bridge.loss_log import LossLog
 from twofold.bridge.lowering import Lowering
 from twofold.bridge.side import Side
+from twofold.convert.downgrade import CHUNKS
 from twofold.convert.losses import NotConvertible, carried
 from twofold.convert.options import MODE, modes_of
 from twofold.convert.permissions import upgrade_outcome
@@ -258,28 +259,39 @@ class Down:
                 return
         if session.replay_timer is not None:
             session.replay_timer.restart()
-        look = self._on_update.get(type(note.update))
+        update = note.update
+        look = self._on_update.get(type(update))
         try:
-            if look is None or not look(session, note.update):
-                self._send_lowered(session, note)
+            if look is None or not look(session, update):
+                lowered = session.lowering.update(update)
+                session.agent_spoke = True
+                if note.meta is UNSET and note.unknown is UNSET:
+                    send, head = self.client.side.send, session.head
+                    for each in lowered:
+                        send(head + codec.encode(each) + b"}}\n")
+                else:
+                    self._send_with_meta(session, lowered, note)
+                if type(update) not in CHUNKS and session.lowering.has_gathered:
+                    self._flush_later(session)
         except Exception as error:
             self._exchange.report_failure("session/update", self.agent, error)
         if self._losses:
             self._log.flush("session/update")
 
-    def _send_lowered(self, session: DownSession, note: v2.UpdateSessionNotification) -> None:
-        lowered = session.lowering.update(note.update)
-        session.agent_spoke = True
-        if note.meta is UNSET and note.unknown is UNSET:
-            send, head = self.client.side.send, session.head
-            for update in lowered:
-                send(head + codec.encode(update) + b"}}\n")
-        else:
-            rest = carried(note, v1.SessionNotification, self._losses, "")
-            for update in lowered:
-                params = v1.SessionNotification(session.session_id, update, **rest)
-                self.client.notify("session/update", params)
-        if session.lowering.has_gathered and session.stop_gathering is None:
+    def _send_with_meta(
+        self,
+        session: DownSession,
+        lowered: list[v1.SessionUpdate],
+        note: v2.UpdateSessionNotification,
+    ) -> None:
+        """Send updates with the `_meta` and the unknown fields of their notification."""
+        rest = carried(note, v1.SessionNotification, self._losses, "")
+        for update in lowered:
+            params = v1.SessionNotification(session.session_id, update, **rest)
+            self.client.notify("session/update", params)
+
+    def _flush_later(self, session: DownSession) -> None:
+        if session.stop_gathering is None:
             session.stop_gathering = self._start_timer(GATHER, lambda: self._flush(session))
 
     def _send(self, session: DownSession, update: v2.SessionUpdate) -> None:

@@ -29,6 +29,7 @@ NAMES = 100_000
 """How many message ids and tool calls of a session are remembered."""
 _LONGEST = 200  # how many characters of a text are compared
 
+_OF_AGENT = frozenset({v1.AgentMessageChunk, v1.AgentThoughtChunk})
 _WHOLE: dict[type, type[v2.UserMessage | v2.AgentMessage | v2.AgentThought]] = {
     v2.UserMessageChunk: v2.UserMessage,
     v2.AgentMessageChunk: v2.AgentMessage,
@@ -107,6 +108,8 @@ class Lifting:
     def update(self, update: v1.SessionUpdate) -> list[v2.SessionUpdate]:
         """Convert an update."""
         lifted = self.upgrader.update(update)
+        if self._replay is None and type(update) in _OF_AGENT:
+            return lifted  # most updates are these
         if isinstance(update, v1.UserMessageChunk):
             lifted = [self._in_place(each, named=bool(update.message_id)) for each in lifted]
         elif isinstance(update, (v1.ToolCall, v1.ToolCallUpdate)):
