@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.bridge_stage import text
 from tests.support.down_talk import (
     ACTION,
     CHOSEN,
@@ -23,7 +24,6 @@ from tests.support.down_talk import (
     printed,
     said,
     shell,
-    text,
     whole,
 )
 from twofold.bridge.down import GATHER, OWN, SETTLE, SETTLE_UNSURE
@@ -479,9 +479,9 @@ def test_an_idle_of_an_agent_that_said_nothing_is_given_more_time() -> None:
     prompt = talk.prompt()
     talk.answer(talk.asked("session/prompt"), {"messageId": "u1"})
     talk.update(SNAPSHOT, IDLE)
-    assert [timer.seconds for timer in talk.timers] == [SETTLE_UNSURE]
+    assert talk.timers == [SETTLE_UNSURE]
     talk.update(said("A"), IDLE, SNAPSHOT)
-    assert [timer.seconds for timer in talk.timers] == [SETTLE]
+    assert talk.timers == [SETTLE]
     talk.fire()
     assert talk.result(prompt) == {"stopReason": "end_turn"}
 

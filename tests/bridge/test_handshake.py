@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.bridge_peers import on_a_loop
 from tests.support.receiver import PATIENCE
 from twofold.bridge import Bridge, LossLog
 from twofold.peer.problems import Problem
@@ -325,101 +326,89 @@ AGENTS: dict[str, tuple[Behaviour, int | None]] = {
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("agent", AGENTS)
-def test_any_client_meets_any_agent(client: str, agent: str) -> None:
+@on_a_loop
+async def test_any_client_meets_any_agent(client: str, agent: str) -> None:
     version, params = CLIENTS[client]
     behaviour, speaks = AGENTS[agent]
 
-    async def run() -> None:
-        async with play(behaviour) as stage:
-            result = (await stage.initialize(params))["result"]
-            bridge = stage.bridge
-            assert (bridge.client_version, bridge.agent_version) == (version, speaks or version)
-            assert result["protocolVersion"] == version
-            if version == 2 or speaks == 2:  # version 1 need not say who it is
-                assert ("agentInfo" if version == 1 else "info") in result
-                assert ("agentCapabilities" if version == 1 else "capabilities") in result
-            stage.client.deliver(new_session(2))
-            answer = await stage.client.answer(2)
-            assert answer["result"]["sessionId"] == "s"
-            assert stage.agent.versions[-1] == bridge.agent_version
-
-    asyncio.run(run())
+    async with play(behaviour) as stage:
+        result = (await stage.initialize(params))["result"]
+        bridge = stage.bridge
+        assert (bridge.client_version, bridge.agent_version) == (version, speaks or version)
+        assert result["protocolVersion"] == version
+        if version == 2 or speaks == 2:  # version 1 need not say who it is
+            assert ("agentInfo" if version == 1 else "info") in result
+            assert ("agentCapabilities" if version == 1 else "capabilities") in result
+        stage.client.deliver(new_session(2))
+        answer = await stage.client.answer(2)
+        assert answer["result"]["sessionId"] == "s"
+        assert stage.agent.versions[-1] == bridge.agent_version
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_client_may_leave_an_agent_that_never_answers(client: str) -> None:
-    async def run() -> None:
-        async with play(never_answers) as stage:
-            await stage.agent.until(lambda: True)
-            params = CLIENTS[client][1]
-            stage.client.deliver({"id": 1, "method": "initialize", "params": params})
-            # also when it had more to say than anyone would keep for long
-            stage.client.deliver(line({"method": "_x", "params": ["x" * 100_000]}) * 20)
-            await stage.agent.until(lambda: bool(stage.agent.asked))
-        assert stage.agent.closed
-        assert stage.client.written == b""
-
-    asyncio.run(run())
+@on_a_loop
+async def test_a_client_may_leave_an_agent_that_never_answers(client: str) -> None:
+    async with play(never_answers) as stage:
+        await stage.agent.until(lambda: True)
+        params = CLIENTS[client][1]
+        stage.client.deliver({"id": 1, "method": "initialize", "params": params})
+        # also when it had more to say than anyone would keep for long
+        stage.client.deliver(line({"method": "_x", "params": ["x" * 100_000]}) * 20)
+        await stage.agent.until(lambda: bool(stage.agent.asked))
+    assert stage.agent.closed
+    assert stage.client.written == b""
 
 
-def test_a_second_answer_to_one_question_is_not_taken_for_the_answer_to_the_next() -> None:
+@on_a_loop
+async def test_a_second_answer_to_one_question_is_not_taken_for_the_answer_to_the_next() -> None:
     def repeats(agent: FakeAgent, request: Json) -> None:
         info = {"name": "test", "version": str(version_of(request))}
         for _ in range(2):
             agent.result(request, {"protocolVersion": 1, "agentInfo": info})
 
-    async def run() -> None:
-        async with play(repeats) as stage:
-            result = (await stage.initialize(CLIENTS["v2"][1]))["result"]
-            assert result["info"]["version"] == "1", "as it was asked in its own words"
-
-    asyncio.run(run())
+    async with play(repeats) as stage:
+        result = (await stage.initialize(CLIENTS["v2"][1]))["result"]
+        assert result["info"]["version"] == "1", "as it was asked in its own words"
 
 
 # ---- what agents of the other version are asked -----------------------------------------------
 
 
-def test_an_agent_is_initialized_in_the_words_of_its_version() -> None:
-    async def run() -> None:
-        async with play(v1, offer=["terminal"]) as stage:
-            capabilities: Json = {"elicitation": {"form": {}}}
-            await stage.initialize({**CLIENTS["v2"][1], "capabilities": capabilities})
-            last = stage.agent.asked[-1]["params"]
-            assert last["clientInfo"] == INFO
-            able = last["clientCapabilities"]
-            assert able["fs"] == {"readTextFile": False, "writeTextFile": False}
-            assert able["terminal"] is True
-            assert able["elicitation"] == {"form": {}}
-            assert "capabilities" not in last
-
-    asyncio.run(run())
+@on_a_loop
+async def test_an_agent_is_initialized_in_the_words_of_its_version() -> None:
+    async with play(v1, offer=["terminal"]) as stage:
+        capabilities: Json = {"elicitation": {"form": {}}}
+        await stage.initialize({**CLIENTS["v2"][1], "capabilities": capabilities})
+        last = stage.agent.asked[-1]["params"]
+        assert last["clientInfo"] == INFO
+        able = last["clientCapabilities"]
+        assert able["fs"] == {"readTextFile": False, "writeTextFile": False}
+        assert able["terminal"] is True
+        assert able["elicitation"] == {"form": {}}
+        assert "capabilities" not in last
 
 
-def test_two_sides_of_one_version_are_introduced_in_their_own_words() -> None:
+@on_a_loop
+async def test_two_sides_of_one_version_are_introduced_in_their_own_words() -> None:
     params = {**CLIENTS["claims 2, speaks 1"][1], "_meta": {"x": 1}, "_more": [1]}
 
-    async def run() -> None:
-        async with play(v1) as stage:
-            await stage.initialize(params)
-            assert stage.agent.asked[0]["params"] == {**params, "protocolVersion": 1}
-
-    asyncio.run(run())
+    async with play(v1) as stage:
+        await stage.initialize(params)
+        assert stage.agent.asked[0]["params"] == {**params, "protocolVersion": 1}
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_what_one_side_cannot_do_is_told_and_never_refused(strict: bool) -> None:
+@on_a_loop
+async def test_what_one_side_cannot_do_is_told_and_never_refused(strict: bool) -> None:
     fs = {"readTextFile": True, "writeTextFile": True}
     params = {"protocolVersion": 1, "clientCapabilities": {"fs": fs, "terminal": True}}
 
-    async def run() -> None:
-        lost: list[str] = []
-        log = LossLog(strict=strict, first=lambda what, path, why: lost.append(path))
-        async with play(only_v2, losses=log) as stage:
-            assert "result" in await stage.initialize(params)
-            assert "clientCapabilities.terminal" in lost
-            assert "clientCapabilities.fs.readTextFile" in lost
-
-    asyncio.run(run())
+    lost: list[str] = []
+    log = LossLog(strict=strict, first=lambda what, path, why: lost.append(path))
+    async with play(only_v2, losses=log) as stage:
+        assert "result" in await stage.initialize(params)
+        assert "clientCapabilities.terminal" in lost
+        assert "clientCapabilities.fs.readTextFile" in lost
 
 
 def test_what_a_peer_cannot_do_is_not_lost() -> None:
@@ -461,43 +450,37 @@ def test_what_a_peer_cannot_do_is_not_lost() -> None:
         ("auto", 1, refuses_2, (2, 1), [1]),
     ],
 )
-def test_a_version_that_is_demanded_is_not_found_out(
+@on_a_loop
+async def test_a_version_that_is_demanded_is_not_found_out(
     client: Any, agent: Any, behaviour: Behaviour, agreed: tuple[int, int], asked: list[int]
 ) -> None:
-    async def run() -> None:
-        async with play(behaviour, client_version=client, agent_version=agent) as stage:
-            await stage.initialize(CLIENTS["v2"][1])
-            assert (stage.bridge.client_version, stage.bridge.agent_version) == agreed
-            assert stage.agent.versions == asked
-
-    asyncio.run(run())
+    async with play(behaviour, client_version=client, agent_version=agent) as stage:
+        await stage.initialize(CLIENTS["v2"][1])
+        assert (stage.bridge.client_version, stage.bridge.agent_version) == agreed
+        assert stage.agent.versions == asked
 
 
 @pytest.mark.parametrize(
     ("behaviour", "wanted", "code"),
     [(v1, 2, -32603), (v2, 1, -32603), (only_v2, 1, -32022), (refuses_2, 2, -32602)],
 )
-def test_an_agent_that_does_not_speak_what_was_demanded_is_refused(
+@on_a_loop
+async def test_an_agent_that_does_not_speak_what_was_demanded_is_refused(
     behaviour: Behaviour, wanted: Any, code: int
 ) -> None:
-    async def run() -> None:
-        async with play(behaviour, agent_version=wanted) as stage:
-            answer = await stage.initialize(CLIENTS["v2"][1])
-            assert answer["error"]["code"] == code
-            assert len(stage.agents) == 1
-
-    asyncio.run(run())
+    async with play(behaviour, agent_version=wanted) as stage:
+        answer = await stage.initialize(CLIENTS["v2"][1])
+        assert answer["error"]["code"] == code
+        assert len(stage.agents) == 1
 
 
-def test_an_agent_that_dies_of_the_version_that_was_demanded_is_not_started_again() -> None:
-    async def run() -> None:
-        async with play(dies_on_2, agent_version=2) as stage:
-            answer = await stage.initialize(CLIENTS["v2"][1])
-            assert answer["error"]["data"]["exitCode"] == 3
-            assert len(stage.agents) == 1
-        assert stage.bridge.agent_error is DIED
-
-    asyncio.run(run())
+@on_a_loop
+async def test_an_agent_that_dies_of_the_version_that_was_demanded_is_not_started_again() -> None:
+    async with play(dies_on_2, agent_version=2) as stage:
+        answer = await stage.initialize(CLIENTS["v2"][1])
+        assert answer["error"]["data"]["exitCode"] == 3
+        assert len(stage.agents) == 1
+    assert stage.bridge.agent_error is DIED
 
 
 # ---- where there is no agreement --------------------------------------------------------------
@@ -511,196 +494,172 @@ def always_dies(agent: FakeAgent, request: Json) -> None:
     agent.end(DIED)
 
 
-def test_the_first_refusal_is_told_and_the_client_may_try_again() -> None:
-    async def run() -> None:
-        async with play(always_refuses) as stage:
-            answer = await stage.initialize(CLIENTS["v2"][1])
-            assert answer["error"]["code"] == -32002
-            assert [agent.versions for agent in stage.agents] == [[2, 1], [1]]
-            request = {"id": "again", "method": "initialize", "params": CLIENTS["v1"][1]}
-            stage.client.deliver(request)
-            assert (await stage.client.answer("again"))["error"]["code"] == -32001
-
-    asyncio.run(run())
+@on_a_loop
+async def test_the_first_refusal_is_told_and_the_client_may_try_again() -> None:
+    async with play(always_refuses) as stage:
+        answer = await stage.initialize(CLIENTS["v2"][1])
+        assert answer["error"]["code"] == -32002
+        assert [agent.versions for agent in stage.agents] == [[2, 1], [1]]
+        request = {"id": "again", "method": "initialize", "params": CLIENTS["v1"][1]}
+        stage.client.deliver(request)
+        assert (await stage.client.answer("again"))["error"]["code"] == -32001
 
 
-def test_an_agent_that_always_dies_is_started_twice_and_its_death_is_told() -> None:
-    async def run() -> None:
-        async with play(always_dies) as stage:
-            error = (await stage.initialize(CLIENTS["v1"][1]))["error"]
-            assert error["data"] == {"stderr": "boom", "exitCode": 3}
-            assert error["message"] == "The agent (agent) ended with exit code 3"
-            assert [agent.versions for agent in stage.agents] == [[1], [2]]
-        assert stage.bridge.agent_error is DIED
-
-    asyncio.run(run())
+@on_a_loop
+async def test_an_agent_that_always_dies_is_started_twice_and_its_death_is_told() -> None:
+    async with play(always_dies) as stage:
+        error = (await stage.initialize(CLIENTS["v1"][1]))["error"]
+        assert error["data"] == {"stderr": "boom", "exitCode": 3}
+        assert error["message"] == "The agent (agent) ended with exit code 3"
+        assert [agent.versions for agent in stage.agents] == [[1], [2]]
+    assert stage.bridge.agent_error is DIED
 
 
-def test_an_agent_that_cannot_be_started_again_is_a_failure_and_not_a_hang() -> None:
-    async def run() -> None:
-        async with play(dies_on_2) as stage:
+@on_a_loop
+async def test_an_agent_that_cannot_be_started_again_is_a_failure_and_not_a_hang() -> None:
+    async with play(dies_on_2) as stage:
 
-            async def open_no_more() -> FakeAgent:
-                raise OSError("no more processes")
+        async def open_no_more() -> FakeAgent:
+            raise OSError("no more processes")
 
-            stage.bridge._agent_transport = open_no_more
-            error = (await stage.initialize(CLIENTS["v2"][1]))["error"]
-            assert "no more processes" in error["message"]
-
-    asyncio.run(run())
+        stage.bridge._agent_transport = open_no_more
+        error = (await stage.initialize(CLIENTS["v2"][1]))["error"]
+        assert "no more processes" in error["message"]
 
 
-def test_without_a_new_process_the_first_answer_has_to_do() -> None:
-    async def run() -> None:
-        async with play(refuses_a_second, restarts=False) as stage:
-            result = (await stage.initialize(CLIENTS["v2"][1]))["result"]
-            assert result["protocolVersion"] == 2
-            assert stage.bridge.agent_version == 1
-
-    asyncio.run(run())
+@on_a_loop
+async def test_without_a_new_process_the_first_answer_has_to_do() -> None:
+    async with play(refuses_a_second, restarts=False) as stage:
+        result = (await stage.initialize(CLIENTS["v2"][1]))["result"]
+        assert result["protocolVersion"] == 2
+        assert stage.bridge.agent_version == 1
 
 
 @pytest.mark.parametrize("result", [None, {}, [], "2", {"protocolVersion": "x", "info": 5}])
-def test_an_answer_that_is_none_is_an_error(result: Any) -> None:
+@on_a_loop
+async def test_an_answer_that_is_none_is_an_error(result: Any) -> None:
     def odd(agent: FakeAgent, request: Json) -> None:
         agent.result(request, result)
 
-    async def run() -> None:
-        async with play(odd) as stage:
-            assert (await stage.initialize(CLIENTS["v1"][1]))["error"]["code"] == -32603
-
-    asyncio.run(run())
+    async with play(odd) as stage:
+        assert (await stage.initialize(CLIENTS["v1"][1]))["error"]["code"] == -32603
 
 
-def test_an_agent_of_a_version_that_nobody_knows_is_not_translated() -> None:
+@on_a_loop
+async def test_an_agent_of_a_version_that_nobody_knows_is_not_translated() -> None:
     def future(agent: FakeAgent, request: Json) -> None:
         agent.result(request, {"protocolVersion": 3, **V2})
 
-    async def run() -> None:
-        async with play(future) as stage:
-            error = (await stage.initialize(CLIENTS["v1"][1]))["error"]
-            assert "3" in error["data"]["reason"]
-            stage.client.deliver({"id": 2, "method": "initialize", "params": CLIENTS["v2"][1]})
-            assert (await stage.client.answer(2))["result"]["protocolVersion"] == 3
-
-    asyncio.run(run())
+    async with play(future) as stage:
+        error = (await stage.initialize(CLIENTS["v1"][1]))["error"]
+        assert "3" in error["data"]["reason"]
+        stage.client.deliver({"id": 2, "method": "initialize", "params": CLIENTS["v2"][1]})
+        assert (await stage.client.answer(2))["result"]["protocolVersion"] == 3
 
 
 @pytest.mark.parametrize("params", [[], "x", 5])
-def test_an_initialize_that_is_none_is_refused(params: Any) -> None:
-    async def run() -> None:
-        async with play(both) as stage:
-            assert (await stage.initialize(params))["error"]["code"] == -32602
-            stage.client.deliver({"id": 2, "method": "initialize", "params": CLIENTS["v1"][1]})
-            assert "result" in await stage.client.answer(2)
-
-    asyncio.run(run())
+@on_a_loop
+async def test_an_initialize_that_is_none_is_refused(params: Any) -> None:
+    async with play(both) as stage:
+        assert (await stage.initialize(params))["error"]["code"] == -32602
+        stage.client.deliver({"id": 2, "method": "initialize", "params": CLIENTS["v1"][1]})
+        assert "result" in await stage.client.answer(2)
 
 
 # ---- what is said too early -------------------------------------------------------------------
 
 
-def test_requests_before_initialize_are_refused() -> None:
-    async def run() -> None:
-        async with play(both) as stage:
-            stage.client.deliver(
-                b"noise\n",
-                {"method": "session/cancel", "params": {"sessionId": "s"}},
-                {"id": 9, "result": {}},
-                {"id": {}, "method": "initialize"},
-                {"id": 1, "method": "session/new", "params": {"cwd": "/"}},
-            )
-            refused, too_early = stage.client.messages
-            assert (refused["id"], refused["error"]["code"]) == (None, -32600)
-            assert (too_early["id"], too_early["error"]["code"]) == (1, -32600)
-            assert len(stage.problems) == 4
-            assert stage.agent.asked == []
-            assert "result" in await stage.initialize(CLIENTS["v1"][1])
-
-    asyncio.run(run())
+@on_a_loop
+async def test_requests_before_initialize_are_refused() -> None:
+    async with play(both) as stage:
+        stage.client.deliver(
+            b"noise\n",
+            {"method": "session/cancel", "params": {"sessionId": "s"}},
+            {"id": 9, "result": {}},
+            {"id": {}, "method": "initialize"},
+            {"id": 1, "method": "session/new", "params": {"cwd": "/"}},
+        )
+        refused, too_early = stage.client.messages
+        assert (refused["id"], refused["error"]["code"]) == (None, -32600)
+        assert (too_early["id"], too_early["error"]["code"]) == (1, -32600)
+        assert len(stage.problems) == 4
+        assert stage.agent.asked == []
+        assert "result" in await stage.initialize(CLIENTS["v1"][1])
 
 
 @pytest.mark.parametrize("agent", ["v1", "v2", "answers later", "dies on 2", "refuses 2"])
 @pytest.mark.parametrize("client", ["v1", "v2"])
 @pytest.mark.parametrize("batch", [False, True])
-def test_what_a_client_says_before_it_is_answered_waits(
+@on_a_loop
+async def test_what_a_client_says_before_it_is_answered_waits(
     client: str, agent: str, batch: bool
 ) -> None:
     init = {"id": 1, "method": "initialize", "params": CLIENTS[client][1]}
     early = [new_session(2), {"method": "_x/told", "params": {"n": 1}}, new_session(3)]
 
-    async def run() -> None:
-        async with play(AGENTS[agent][0]) as stage:
-            if batch:
-                messages = [{"jsonrpc": "2.0", **each} for each in (init, *early)]
-                stage.client.deliver(json.dumps(messages).encode() + b"\n")
-            else:
-                stage.client.deliver(init, *early[:2])
-                stage.client.deliver(line(early[2])[:10])
-                stage.client.deliver(line(early[2])[10:])
-            answers: Any = stage.client.messages
-            if batch:
-                await stage.client.until(lambda: bool(stage.client.messages))
-                (answers,) = stage.client.messages
-            else:
-                await stage.client.answer(3)
-                answers = stage.client.messages
-            assert [each["id"] for each in answers] == [1, 2, 3]
-            methods = [each["method"] for each in stage.agent.asked]
-            assert methods[-3:] == ["session/new", "_x/told", "session/new"]
-            assert set(methods[:-3]) == {"initialize"}
-
-    asyncio.run(run())
-
-
-def test_what_a_client_said_is_read_again_when_its_first_try_was_refused() -> None:
-    async def run() -> None:
-        async with play(always_refuses) as stage:
-            stage.client.deliver(
-                {"id": 1, "method": "initialize", "params": CLIENTS["v1"][1]},
-                new_session(2),
-                {"id": 3, "method": "initialize", "params": CLIENTS["v1"][1]},
-            )
+    async with play(AGENTS[agent][0]) as stage:
+        if batch:
+            messages = [{"jsonrpc": "2.0", **each} for each in (init, *early)]
+            stage.client.deliver(json.dumps(messages).encode() + b"\n")
+        else:
+            stage.client.deliver(init, *early[:2])
+            stage.client.deliver(line(early[2])[:10])
+            stage.client.deliver(line(early[2])[10:])
+        answers: Any = stage.client.messages
+        if batch:
+            await stage.client.until(lambda: bool(stage.client.messages))
+            (answers,) = stage.client.messages
+        else:
             await stage.client.answer(3)
-            codes = [each["error"]["code"] for each in stage.client.messages]
-            assert codes == [-32001, -32600, -32001]
+            answers = stage.client.messages
+        assert [each["id"] for each in answers] == [1, 2, 3]
+        methods = [each["method"] for each in stage.agent.asked]
+        assert methods[-3:] == ["session/new", "_x/told", "session/new"]
+        assert set(methods[:-3]) == {"initialize"}
 
-    asyncio.run(run())
+
+@on_a_loop
+async def test_what_a_client_said_is_read_again_when_its_first_try_was_refused() -> None:
+    async with play(always_refuses) as stage:
+        stage.client.deliver(
+            {"id": 1, "method": "initialize", "params": CLIENTS["v1"][1]},
+            new_session(2),
+            {"id": 3, "method": "initialize", "params": CLIENTS["v1"][1]},
+        )
+        await stage.client.answer(3)
+        codes = [each["error"]["code"] for each in stage.client.messages]
+        assert codes == [-32001, -32600, -32001]
 
 
 @pytest.mark.parametrize("client", ["v1", "v2"])
-def test_what_an_agent_tells_before_it_answers_follows_the_answer(client: str) -> None:
+@on_a_loop
+async def test_what_an_agent_tells_before_it_answers_follows_the_answer(client: str) -> None:
     def eager(agent: FakeAgent, request: Json) -> None:
         agent.deliver({"method": "_x/told", "params": {"n": 1}}, {"id": "q", "method": "_x/ask"})
         v1(agent, request)
 
-    async def run() -> None:
-        async with play(eager) as stage:
-            await stage.initialize(CLIENTS[client][1])
-            first, *told = stage.client.messages
-            assert first["id"] == "init"
-            assert {each["method"] for each in told} == {"_x/told"}
-            refused = await stage.agent.answer("q") if client == "v1" else None
-            assert refused is None or refused["error"]["code"] == -32600
-
-    asyncio.run(run())
+    async with play(eager) as stage:
+        await stage.initialize(CLIENTS[client][1])
+        first, *told = stage.client.messages
+        assert first["id"] == "init"
+        assert {each["method"] for each in told} == {"_x/told"}
+        refused = await stage.agent.answer("q") if client == "v1" else None
+        assert refused is None or refused["error"]["code"] == -32600
 
 
-def test_what_else_is_in_the_batch_of_an_answer_is_passed_on() -> None:
+@on_a_loop
+async def test_what_else_is_in_the_batch_of_an_answer_is_passed_on() -> None:
     def batches(agent: FakeAgent, request: Json) -> None:
         answer = {"jsonrpc": "2.0", "id": request["id"], "result": {"protocolVersion": 1, **V1}}
         told = {"jsonrpc": "2.0", "method": "_x/told"}
         agent.deliver(json.dumps([answer, told]).encode() + b"\n")
 
-    async def run() -> None:
-        for client in ("v1", "v2"):
-            async with play(batches) as stage:
-                await stage.initialize(CLIENTS[client][1])
-                answer, *told = stage.client.messages
-                assert answer["id"] == "init"
-                assert {each["method"] for each in told} == {"_x/told"}
-
-    asyncio.run(run())
+    for client in ("v1", "v2"):
+        async with play(batches) as stage:
+            await stage.initialize(CLIENTS[client][1])
+            answer, *told = stage.client.messages
+            assert answer["id"] == "init"
+            assert {each["method"] for each in told} == {"_x/told"}
 
 
 @asynccontextmanager
@@ -716,24 +675,22 @@ async def stillborn() -> AsyncIterator[tuple[Play, asyncio.Task[None]]]:
     assert stage.bridge.agent_error is DIED
 
 
-def test_a_client_whose_agent_died_before_it_asked_is_told_so() -> None:
-    async def run() -> None:
-        async with stillborn() as (stage, running):
-            await asyncio.wait([running], timeout=0.01)
-            error = (await stage.initialize(CLIENTS["v1"][1]))["error"]
-            assert error["data"]["exitCode"] == 3
-
-    asyncio.run(run())
+@on_a_loop
+async def test_a_client_whose_agent_died_before_it_asked_is_told_so() -> None:
+    async with stillborn() as (stage, running):
+        await asyncio.wait([running], timeout=0.01)
+        error = (await stage.initialize(CLIENTS["v1"][1]))["error"]
+        assert error["data"]["exitCode"] == 3
 
 
-def test_a_dead_agent_does_not_wait_for_a_client_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+@on_a_loop
+async def test_a_dead_agent_does_not_wait_for_a_client_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("twofold.bridge.bridge.PATIENCE", 0.01)
 
-    async def run() -> None:
-        async with stillborn():
-            pass
-
-    asyncio.run(run())
+    async with stillborn():
+        pass
 
 
 # ---- passing through --------------------------------------------------------------------------
@@ -751,49 +708,44 @@ ODD = [
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_bytes_pass_through_untouched_both_ways(split: bool) -> None:
+@on_a_loop
+async def test_bytes_pass_through_untouched_both_ways(split: bool) -> None:
     """From the byte behind the answer on, even if they came in one piece with it."""
-
-    async def run() -> None:
-        client, agent = Hand(), Hand()
-        bridge = Bridge(client, agent, on_problem=lambda problem: None, line_limit=4096)
-        running = asyncio.create_task(bridge.run())
-        await client.until(lambda: client._receiver is not None)
-        init = line({"id": 1, "method": "initialize", "params": CLIENTS["v1"][1]})
-        pieces = [init, *ODD] if split else [init + b"".join(ODD)]
-        for each in pieces:
-            client.deliver(each)
-        await agent.until(lambda: b"\n" in agent.written)
-        (request,) = agent.messages
-        before = len(agent.written)
-        answer = line({"id": request["id"], "result": {"protocolVersion": 1, **V1}})
-        pieces = [answer, *ODD] if split else [answer + b"".join(ODD[:-1]), ODD[-1]]
-        for each in pieces:
-            agent.deliver(each)
-        assert agent.written[before:] == b"".join(ODD)
-        first, _, rest = bytes(client.written).partition(b"\n")
-        assert json.loads(first)["id"] == 1
-        assert rest == b"".join(ODD)
-        client.end()
-        async with asyncio.timeout(PATIENCE):
-            await running
-
-    asyncio.run(run())
+    client, agent = Hand(), Hand()
+    bridge = Bridge(client, agent, on_problem=lambda problem: None, line_limit=4096)
+    running = asyncio.create_task(bridge.run())
+    await client.until(lambda: client._receiver is not None)
+    init = line({"id": 1, "method": "initialize", "params": CLIENTS["v1"][1]})
+    pieces = [init, *ODD] if split else [init + b"".join(ODD)]
+    for each in pieces:
+        client.deliver(each)
+    await agent.until(lambda: b"\n" in agent.written)
+    (request,) = agent.messages
+    before = len(agent.written)
+    answer = line({"id": request["id"], "result": {"protocolVersion": 1, **V1}})
+    pieces = [answer, *ODD] if split else [answer + b"".join(ODD[:-1]), ODD[-1]]
+    for each in pieces:
+        agent.deliver(each)
+    assert agent.written[before:] == b"".join(ODD)
+    first, _, rest = bytes(client.written).partition(b"\n")
+    assert json.loads(first)["id"] == 1
+    assert rest == b"".join(ODD)
+    client.end()
+    async with asyncio.timeout(PATIENCE):
+        await running
 
 
-def test_an_agents_own_answer_passes_as_it_is() -> None:
+@on_a_loop
+async def test_an_agents_own_answer_passes_as_it_is() -> None:
     raw = b'{ "protocolVersion": 2,"info":{"name":"x","version":"1"}, "capabilities" : {} }'
 
     def spaced(agent: FakeAgent, request: Json) -> None:
         identity = json.dumps(request["id"]).encode()
         agent.deliver(b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (identity, raw))
 
-    async def run() -> None:
-        async with play(spaced) as stage:
-            await stage.initialize(CLIENTS["v2"][1])
-            assert raw in stage.client.written
-
-    asyncio.run(run())
+    async with play(spaced) as stage:
+        await stage.initialize(CLIENTS["v2"][1])
+        assert raw in stage.client.written
 
 
 @asynccontextmanager
@@ -812,69 +764,59 @@ HALF = b'{"jsonrpc":"2.0","id":1,"result":"'
 
 
 @pytest.mark.parametrize("partial", [b"", HALF, HALF + b"x" * 100_000], ids=["", "held", "long"])
-def test_what_is_open_when_the_agent_dies_is_settled(partial: bytes) -> None:
-    async def run() -> None:
-        async with passing() as stage:
-            stage.client.deliver(*map(ask, [1, "1", 2, 3, 4]))
-            stage.agent.deliver(
-                b'{"jsonrpc": "2.0", "id" : 2, "result": {"method": "x"}}\n',
-                b'{"result":{"method":"x"},"jsonrpc":"2.0","id":3}\n',
-                {"id": 4, "error": {"code": 1, "message": ""}},
-                {"method": "session/update", "params": {"id": 1}},
-                {"id": 1, "method": "_x/ask"},
-                partial,
-            )
-            before = len(stage.client.written)
-            stage.agent.end(DIED)
-            settled = stage.client.written[before:].splitlines()
-            told = [json.loads(each) for each in settled if each]
-            assert [each["id"] for each in told] == [1, "1"]
-            assert all(each["error"]["data"]["exitCode"] == 3 for each in told)
-            assert (settled[0] == b"") == (len(partial) > 65_536), (
-                "not on the line that was cut off"
-            )
-            assert (HALF in stage.client.written) == (len(partial) > 65_536)
-
-    asyncio.run(run())
+@on_a_loop
+async def test_what_is_open_when_the_agent_dies_is_settled(partial: bytes) -> None:
+    async with passing() as stage:
+        stage.client.deliver(*map(ask, [1, "1", 2, 3, 4]))
+        stage.agent.deliver(
+            b'{"jsonrpc": "2.0", "id" : 2, "result": {"method": "x"}}\n',
+            b'{"result":{"method":"x"},"jsonrpc":"2.0","id":3}\n',
+            {"id": 4, "error": {"code": 1, "message": ""}},
+            {"method": "session/update", "params": {"id": 1}},
+            {"id": 1, "method": "_x/ask"},
+            partial,
+        )
+        before = len(stage.client.written)
+        stage.agent.end(DIED)
+        settled = stage.client.written[before:].splitlines()
+        told = [json.loads(each) for each in settled if each]
+        assert [each["id"] for each in told] == [1, "1"]
+        assert all(each["error"]["data"]["exitCode"] == 3 for each in told)
+        assert (settled[0] == b"") == (len(partial) > 65_536), "not on the line that was cut off"
+        assert (HALF in stage.client.written) == (len(partial) > 65_536)
 
 
-def test_whoever_asks_a_dead_agent_is_told() -> None:
-    async def run() -> None:
-        async with passing() as stage:
-            stage.agent.end(DIED)
-            stage.client.deliver(ask(1), {"method": "_x/told"})
-            assert [each["id"] for each in stage.client.messages] == [1]
-
-    asyncio.run(run())
+@on_a_loop
+async def test_whoever_asks_a_dead_agent_is_told() -> None:
+    async with passing() as stage:
+        stage.agent.end(DIED)
+        stage.client.deliver(ask(1), {"method": "_x/told"})
+        assert [each["id"] for each in stage.client.messages] == [1]
 
 
-def test_an_answer_in_pieces_is_an_answer() -> None:
-    async def run() -> None:
-        async with passing() as stage:
-            stage.agent.deliver(b'{"jsonrpc":"2.0","method":"_x/to')
-            stage.client.deliver(ask(1))
-            answer = b'ld"}\n' + line({"id": 1, "result": {}})
-            for index in range(len(answer)):
-                stage.agent.deliver(answer[index : index + 1])
-            stage.agent.end(DIED)
-            assert len(stage.client.messages) == 2
-
-    asyncio.run(run())
+@on_a_loop
+async def test_an_answer_in_pieces_is_an_answer() -> None:
+    async with passing() as stage:
+        stage.agent.deliver(b'{"jsonrpc":"2.0","method":"_x/to')
+        stage.client.deliver(ask(1))
+        answer = b'ld"}\n' + line({"id": 1, "result": {}})
+        for index in range(len(answer)):
+            stage.agent.deliver(answer[index : index + 1])
+        stage.agent.end(DIED)
+        assert len(stage.client.messages) == 2
 
 
-def test_a_line_that_began_before_the_question_is_not_its_answer() -> None:
+@on_a_loop
+async def test_a_line_that_began_before_the_question_is_not_its_answer() -> None:
     told = line({"method": "_x/told", "params": {"jsonrpc": "2.0", "id": 1, "result": {}}})
     cut = told.index(b"{", 1)
 
-    async def run() -> None:
-        async with passing() as stage:
-            stage.agent.deliver(b"\n" + told[:cut])
-            stage.client.deliver(ask(1))
-            stage.agent.deliver(told[cut:])
-            stage.agent.end(DIED)
-            assert stage.client.messages[-1]["error"]["data"]["exitCode"] == 3
-
-    asyncio.run(run())
+    async with passing() as stage:
+        stage.agent.deliver(b"\n" + told[:cut])
+        stage.client.deliver(ask(1))
+        stage.agent.deliver(told[cut:])
+        stage.agent.end(DIED)
+        assert stage.client.messages[-1]["error"]["data"]["exitCode"] == 3
 
 
 # ---- peers that do not read -------------------------------------------------------------------

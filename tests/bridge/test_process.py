@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.support.bridge_peers import on_a_loop
 from tests.support.receiver import PATIENCE
 from twofold import connect
 from twofold.cli.bridge import KEPT, Stderr, bridge
@@ -140,24 +141,25 @@ async def has_gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("client", [V1, V2], ids=["passing", "translating"])
-def test_exit_status_and_last_words_of_the_agent_reach_the_client(client: Json) -> None:
+@on_a_loop
+async def test_exit_status_and_last_words_of_the_agent_reach_the_client(client: Json) -> None:
     dies = 'if method == "session/prompt": print("disk on fire", file=sys.stderr); sys.exit(7)'
 
-    async def run() -> None:
-        async with bridged("--", *agent(dies)) as peer:
-            await peer.ask(1, "initialize", client)
-            error = (await peer.ask(2, "session/prompt", PROMPT))["error"]
-            assert error["data"] == {"stderr": "disk on fire", "exitCode": 7}
-            assert "exit code 7" in error["message"]
-            assert await peer.status() == 7
-            assert "disk on fire\n" in await peer.complaints()
-
-    asyncio.run(run())
+    async with bridged("--", *agent(dies)) as peer:
+        await peer.ask(1, "initialize", client)
+        error = (await peer.ask(2, "session/prompt", PROMPT))["error"]
+        assert error["data"] == {"stderr": "disk on fire", "exitCode": 7}
+        assert "exit code 7" in error["message"]
+        assert await peer.status() == 7
+        assert "disk on fire\n" in await peer.complaints()
 
 
 @pytest.mark.parametrize("size", [10, 100_000])
 @pytest.mark.parametrize("client", [V1, V2], ids=["passing", "translating"])
-def test_an_agent_that_dies_inside_its_answer_has_not_answered(client: Json, size: int) -> None:
+@on_a_loop
+async def test_an_agent_that_dies_inside_its_answer_has_not_answered(
+    client: Json, size: int
+) -> None:
     dies = f"""
 if method == "session/prompt":
     answer = json.dumps({{"jsonrpc": "2.0", "id": message["id"], "result": {{"x": "y" * {size}}}}})
@@ -166,16 +168,13 @@ if method == "session/prompt":
     sys.exit(7)
 """
 
-    async def run() -> None:
-        async with bridged("--", *agent(dies)) as peer:
-            await peer.ask(1, "initialize", client)
-            peer.say(id=2, method="session/prompt", params=PROMPT)
-            lines = await peer.raw_lines()
-            assert json.loads(lines[-1])["error"]["data"]["exitCode"] == 7
-            assert len(lines) == (2 if client is V1 and size > 65536 else 1)
-            assert await peer.status() == 7
-
-    asyncio.run(run())
+    async with bridged("--", *agent(dies)) as peer:
+        await peer.ask(1, "initialize", client)
+        peer.say(id=2, method="session/prompt", params=PROMPT)
+        lines = await peer.raw_lines()
+        assert json.loads(lines[-1])["error"]["data"]["exitCode"] == 7
+        assert len(lines) == (2 if client is V1 and size > 65536 else 1)
+        assert await peer.status() == 7
 
 
 @pytest.mark.parametrize(
@@ -185,42 +184,36 @@ if method == "session/prompt":
         ("os.kill(os.getpid(), signal.SIGKILL)", 137, {"signal": "SIGKILL"}),
     ],
 )
-def test_the_status_of_the_bridge_is_the_agents(end: str, status: int, told: Json) -> None:
-    async def run() -> None:
-        async with bridged(*agent(f'if method == "_x/end": {end}')) as peer:
-            await peer.ask(1, "initialize", V2)
-            error = (await peer.ask(2, "_x/end", {}))["error"]
-            assert error["data"] == {"stderr": "", **told}
-            assert await peer.status() == status
-
-    asyncio.run(run())
+@on_a_loop
+async def test_the_status_of_the_bridge_is_the_agents(end: str, status: int, told: Json) -> None:
+    async with bridged(*agent(f'if method == "_x/end": {end}')) as peer:
+        await peer.ask(1, "initialize", V2)
+        error = (await peer.ask(2, "_x/end", {}))["error"]
+        assert error["data"] == {"stderr": "", **told}
+        assert await peer.status() == status
 
 
-def test_an_agent_that_dies_before_it_is_asked_anything_is_an_error_for_the_client() -> None:
-    async def run() -> None:
-        command = [*PYTHON, "import sys; sys.exit('no key in the environment')"]
-        async with bridged("--", *command) as peer:
-            error = (await peer.ask(1, "initialize", V2))["error"]
-            assert error["data"]["exitCode"] == 1
-            assert error["data"]["stderr"] == "no key in the environment"
-            assert await peer.status() == 1
-
-    asyncio.run(run())
+@on_a_loop
+async def test_an_agent_that_dies_before_it_is_asked_anything_is_an_error_for_the_client() -> None:
+    command = [*PYTHON, "import sys; sys.exit('no key in the environment')"]
+    async with bridged("--", *command) as peer:
+        error = (await peer.ask(1, "initialize", V2))["error"]
+        assert error["data"]["exitCode"] == 1
+        assert error["data"]["stderr"] == "no key in the environment"
+        assert await peer.status() == 1
 
 
-def test_an_agent_that_does_not_survive_version_2_is_started_again() -> None:
+@on_a_loop
+async def test_an_agent_that_does_not_survive_version_2_is_started_again() -> None:
     dies = 'if method == "initialize" and message["params"]["protocolVersion"] != 1: sys.exit(9)'
 
-    async def run() -> None:
-        async with bridged("--", *agent(dies)) as peer:
-            result = (await peer.ask(1, "initialize", V2))["result"]
-            assert result["protocolVersion"] == 2
-            new = await peer.ask(2, "session/new", {"cwd": "/"})
-            assert new["result"]["sessionId"] == "s"
-            await peer.leave()
-            assert await peer.status() == 0
-
-    asyncio.run(run())
+    async with bridged("--", *agent(dies)) as peer:
+        result = (await peer.ask(1, "initialize", V2))["result"]
+        assert result["protocolVersion"] == 2
+        new = await peer.ask(2, "session/new", {"cwd": "/"})
+        assert new["result"]["sessionId"] == "s"
+        await peer.leave()
+        assert await peer.status() == 0
 
 
 # ---- the client ends --------------------------------------------------------------------------
@@ -232,19 +225,17 @@ if method == "initialize":
 """
 
 
-def test_when_the_client_goes_everything_that_the_agent_started_ends() -> None:
+@on_a_loop
+async def test_when_the_client_goes_everything_that_the_agent_started_ends() -> None:
     plain = agent(GRANDCHILD)
     wrapped = ["/bin/sh", "-c", '"$@"; exit', "sh", *plain]
 
-    async def run() -> None:
-        await asyncio.gather(  # together, for each takes a while
-            go(plain, "closes its end"),
-            go(wrapped, "closes its end"),
-            go(plain, "is killed"),
-            go(wrapped, "asks to end", status=128 + signal.SIGTERM),
-        )
-
-    asyncio.run(run())
+    await asyncio.gather(  # together, for each takes a while
+        go(plain, "closes its end"),
+        go(wrapped, "closes its end"),
+        go(plain, "is killed"),
+        go(wrapped, "asks to end", status=128 + signal.SIGTERM),
+    )
 
 
 async def go(command: list[str], how: str, status: int = 0) -> None:
@@ -263,40 +254,37 @@ async def go(command: list[str], how: str, status: int = 0) -> None:
         assert all([await has_gone(pid) for pid in pids])
 
 
-def test_an_agent_that_never_answers_does_not_outlive_its_client() -> None:
+@on_a_loop
+async def test_an_agent_that_never_answers_does_not_outlive_its_client() -> None:
     stuck = 'if method == "initialize": print(os.getpid(), file=sys.stderr); continue'
 
-    async def run() -> None:
-        async with bridged("--", *agent(stuck)) as peer:
-            peer.say(id=1, method="initialize", params=V2)
-            assert peer.process.stderr is not None
-            async with asyncio.timeout(PATIENCE):
-                pid = int(await peer.process.stderr.readline())
-            await peer.leave()
-            assert await peer.status() == 0
-            assert await has_gone(pid)
-
-    asyncio.run(run())
+    async with bridged("--", *agent(stuck)) as peer:
+        peer.say(id=1, method="initialize", params=V2)
+        assert peer.process.stderr is not None
+        async with asyncio.timeout(PATIENCE):
+            pid = int(await peer.process.stderr.readline())
+        await peer.leave()
+        assert await peer.status() == 0
+        assert await has_gone(pid)
 
 
 # ---- what people are told ---------------------------------------------------------------------
 
 
-def test_a_command_that_is_not_there_is_a_clear_message() -> None:
-    async def run() -> None:
-        async with bridged("--", "no-such-agent", "--acp") as peer:
-            assert await peer.status() == 127
-            assert peer.heard == []
-            told = await peer.complaints()
-            assert told == (
-                "twofold bridge: The agent (no-such-agent --acp) could not be started: there is no"
-                " command no-such-agent on the PATH. Install it, or give its full path.\n"
-            )
-
-    asyncio.run(run())
+@on_a_loop
+async def test_a_command_that_is_not_there_is_a_clear_message() -> None:
+    async with bridged("--", "no-such-agent", "--acp") as peer:
+        assert await peer.status() == 127
+        assert peer.heard == []
+        told = await peer.complaints()
+        assert told == (
+            "twofold bridge: The agent (no-such-agent --acp) could not be started: there is no"
+            " command no-such-agent on the PATH. Install it, or give its full path.\n"
+        )
 
 
-def test_losses_are_told_once_and_written_in_full(tmp_path: Path) -> None:
+@on_a_loop
+async def test_losses_are_told_once_and_written_in_full(tmp_path: Path) -> None:
     losing = """
 if method == "session/new":
     for number in range(3):
@@ -305,54 +293,47 @@ if method == "session/new":
 """
     losses = tmp_path / "losses.jsonl"
 
-    async def run() -> None:
-        async with bridged("--losses", str(losses), "--", *agent(losing)) as peer:
-            await peer.ask(1, "initialize", V2)
-            await peer.ask(2, "session/new", {"cwd": "/"})
-            await peer.leave()
-            assert await peer.status() == 0
-            (told,) = [line for line in (await peer.complaints()).splitlines() if "line" in line]
-            assert told == (
-                "twofold bridge: lost: session/update: update.locations[0].line:"
-                " version 2 counts lines from 1"
-            )
-
-    asyncio.run(run())
+    async with bridged("--losses", str(losses), "--", *agent(losing)) as peer:
+        await peer.ask(1, "initialize", V2)
+        await peer.ask(2, "session/new", {"cwd": "/"})
+        await peer.leave()
+        assert await peer.status() == 0
+        (told,) = [line for line in (await peer.complaints()).splitlines() if "line" in line]
+        assert told == (
+            "twofold bridge: lost: session/update: update.locations[0].line:"
+            " version 2 counts lines from 1"
+        )
     written = [json.loads(line) for line in losses.read_text().splitlines()]
     assert [each["path"] for each in written].count("update.locations[0].line") == 3
     assert all(each.keys() == {"message", "path", "reason"} for each in written)
 
 
-def test_what_follows_the_command_is_the_commands() -> None:
-    async def run() -> None:
-        async with bridged("--client", "2", *agent(), "--client", "3", "--help") as peer:
-            result = (await peer.ask(1, "initialize", V2))["result"]
-            assert result["info"]["version"] == "--client 3 --help"
-
-    asyncio.run(run())
+@on_a_loop
+async def test_what_follows_the_command_is_the_commands() -> None:
+    async with bridged("--client", "2", *agent(), "--client", "3", "--help") as peer:
+        result = (await peer.ask(1, "initialize", V2))["result"]
+        assert result["info"]["version"] == "--client 3 --help"
 
 
-def test_nobody_has_to_read_standard_error() -> None:
+@on_a_loop
+async def test_nobody_has_to_read_standard_error() -> None:
     floods = """
 if method == "session/new":
     for number in range(64):
         sys.stderr.write("x" * 65535 + chr(10))
 """
 
-    async def run() -> None:
-        unread, written = os.pipe()
-        try:
-            async with bridged("--", *agent(floods), stderr=written) as peer:
-                await peer.ask(1, "initialize", V2)
-                answer = await peer.ask(2, "session/new", {"cwd": "/"})
-                assert answer["result"]["sessionId"] == "s"
-                await peer.leave()
-                assert await peer.status() == 0
-        finally:
-            os.close(unread)
-            os.close(written)
-
-    asyncio.run(run())
+    unread, written = os.pipe()
+    try:
+        async with bridged("--", *agent(floods), stderr=written) as peer:
+            await peer.ask(1, "initialize", V2)
+            answer = await peer.ask(2, "session/new", {"cwd": "/"})
+            assert answer["result"]["sessionId"] == "s"
+            await peer.leave()
+            assert await peer.status() == 0
+    finally:
+        os.close(unread)
+        os.close(written)
 
 
 @pytest.mark.parametrize(
@@ -440,16 +421,14 @@ asyncio.run(acp.run_agent(Agent()))
 """
 
 
-def test_an_agent_of_the_python_sdk_that_repeats_the_number_is_spoken_to_in_version_1(
+@on_a_loop
+async def test_an_agent_of_the_python_sdk_that_repeats_the_number_is_spoken_to_in_version_1(
     python_sdk: Callable[[str], Path],
 ) -> None:
     agent = [str(python_sdk("0.12.1")), "-c", REPEATS_THE_NUMBER]
     command = [sys.executable, "-m", "twofold", "bridge", "--", *agent]
 
-    async def run() -> None:
-        async with connect(command, version=2) as client:
-            session = await client.new_session("/")
-            assert session.session_id == "/ []"
-            assert (await session.prompt("hi")).text == "you said hi"
-
-    asyncio.run(run())
+    async with connect(command, version=2) as client:
+        session = await client.new_session("/")
+        assert session.session_id == "/ []"
+        assert (await session.prompt("hi")).text == "you said hi"

@@ -21,7 +21,8 @@ import twofold
 from tests.convert.test_laws import sayable_streams, shown
 from tests.peers.validators import SchemaValidator
 from tests.support.bridge_peers import HELLO_BACK, Json, Raw, Refused, Version, bridged, new_session
-from tests.support.down_talk import PlayedEnd, Talk, call, printed, said, shell
+from tests.support.bridge_stage import Heard
+from tests.support.down_talk import Talk, call, printed, said, shell
 from tests.support.strategies import (
     UNKNOWN,
     V1_TAGS,
@@ -595,7 +596,7 @@ def test_a_whole_client_sees_the_same_with_and_without_a_bridge(version: Version
 FEW, MANY = 1_000, 20_000
 
 
-class Silent(PlayedEnd):
+class Silent(Heard):
     """A side that forgets what it hears."""
 
     def send(self, line: bytes) -> None:

@@ -2,14 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, ParamSpec
 
 from twofold.bridge import Bridge
 from twofold.transport.base import MemoryTransport, memory_pair
 
 Json = dict[str, Any]
+P = ParamSpec("P")
 Version = Literal[1, 2]
 
 HELLO: dict[Version, Json] = {
@@ -37,6 +39,16 @@ HELLO_BACK: dict[Version, Json] = {
         "capabilities": {"session": {"prompt": {}, "delete": {}}},
     },
 }
+
+
+def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Runs an async test on an event loop of its own."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
 
 
 class Refused(Exception):

@@ -34,12 +34,12 @@ def text(words: str) -> Json:
 
 
 class Heard(Side):
-    """One end: what is sent to it is heard at once."""
+    """One side: what is sent to it is kept."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, LIMIT)
-        self.messages: list[Json] = []
         self.lines: list[bytes] = []
+        self._heard: list[Json] = []
 
     def send(self, line: bytes) -> None:
         self._queue(self.batches.sent(line) if self.batches.open else line)
@@ -49,8 +49,13 @@ class Heard(Side):
             return
         assert line.endswith(b"\n")
         assert b"\n" not in line[:-1]
-        self.messages.append(json.loads(line))
         self.lines.append(line)
+
+    @property
+    def heard(self) -> list[Json]:
+        """What was sent to it, as messages."""
+        self._heard += [json.loads(line) for line in self.lines[len(self._heard) :]]
+        return self._heard
 
 
 class Clock:
@@ -81,11 +86,15 @@ class Clock:
             call()
         self.now = end
 
-    def run(self) -> None:
-        """Time passes: every timer that was set runs."""
+    def run(self) -> list[float]:
+        """Time passes: every timer that was set runs; when each was due."""
+        fired = []
         for number in list(self.waiting):
             if number in self.waiting:  # another one may have stopped it
-                self.waiting.pop(number)[1]()
+                due, call = self.waiting.pop(number)
+                call()
+                fired.append(due)
+        return fired
 
 
 class Player:
@@ -98,7 +107,7 @@ class Player:
 
     @property
     def heard(self) -> list[Json]:
-        return self._end.messages
+        return self._end.heard
 
     @property
     def lines(self) -> list[bytes]:

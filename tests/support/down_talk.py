@@ -14,9 +14,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from tests.support.bridge_stage import Clock, Heard, text
 from twofold.bridge.down import Down
 from twofold.bridge.loss_log import LossLog
-from twofold.bridge.side import Side
 from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestError
 from twofold.wire import codec, v1
@@ -41,10 +41,6 @@ OPTIONS = [
 ]
 CHOSEN = {"outcome": {"outcome": "selected", "optionId": "yes"}}
 DISMISSED = {"outcome": {"outcome": "cancelled"}}
-
-
-def text(words: str) -> Json:
-    return {"type": "text", "text": words}
 
 
 def said(words: str, message_id: str = "m", kind: str = "agent_message") -> Json:
@@ -74,63 +70,28 @@ def printed(words: str, terminal_id: str = "t") -> Json:
     return {"sessionUpdate": "terminal_output_chunk", "terminalId": terminal_id, "data": data}
 
 
-class PlayedEnd(Side):
-    """One side: what goes to it is kept."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, 1 << 20)
-        self.lines: list[bytes] = []
-        self._heard: list[Json] = []
-
-    def send(self, line: bytes) -> None:
-        self.lines.append(line)
-
-    @property
-    def heard(self) -> list[Json]:
-        """What came, as messages."""
-        self._heard += [json.loads(line) for line in self.lines[len(self._heard) :]]
-        return self._heard
-
-
-class _Timer:
-    def __init__(self, seconds: float, call: Callable[[], None]) -> None:
-        self.seconds = seconds
-        self.call = call
-
-
 class Talk:
     """Both sides of a conversation, and what became of it."""
 
     def __init__(self, able: Json | None = None, *, strict: bool = False) -> None:
-        self.client, self.agent = PlayedEnd("client"), PlayedEnd("agent")
+        self.client, self.agent = Heard("client"), Heard("agent")
         self.lost: list[tuple[str, str, str]] = []
         self.problems: list[Problem] = []
-        self.timers: list[_Timer] = []
+        self.clock = Clock()
         self.log = LossLog(strict=strict, every=lambda *loss: self.lost.append(loss))
         read = codec.read(ALL if able is None else able, v1.ClientCapabilities)
         report = self.problems.append
-        self.down = Down(self.client, self.agent, self.log, report, self._later, read)
+        self.down = Down(self.client, self.agent, self.log, report, self.clock.later, read)
         self._last_id = 0
 
-    def _later(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
-        timer = _Timer(seconds, call)
-        self.timers.append(timer)
-
-        def stop() -> None:
-            if timer in self.timers:
-                self.timers.remove(timer)
-
-        return stop
+    @property
+    def timers(self) -> list[float]:
+        """For how many seconds each timer was set that runs now."""
+        return [due for due, _ in self.clock.waiting.values()]
 
     def fire(self) -> list[float]:
         """Let every timer fire that runs now; for how long they were set."""
-        fired = []
-        for timer in list(self.timers):
-            if timer in self.timers:  # another one may have stopped it
-                self.timers.remove(timer)
-                timer.call()
-                fired.append(timer.seconds)
-        return fired
+        return self.clock.run()
 
     # ---- what the client says
 
