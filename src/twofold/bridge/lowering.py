@@ -21,6 +21,7 @@ from twofold.wire.shared import CompactionUpdate, SessionInfoUpdate
 
 Key: TypeAlias = tuple[type[v1.ContentChunk], str]
 Message: TypeAlias = v2.UserMessage | v2.AgentMessage | v2.AgentThought
+Chunk: TypeAlias = v2.UserMessageChunk | v2.AgentMessageChunk | v2.AgentThoughtChunk
 
 _EMPTY = "version 1 has no empty messages"
 _UNSEEN = "version 1 shows a terminal only inside a tool call"
@@ -56,7 +57,7 @@ class Lowering:
         self._downgrader = Downgrader(
             losses, notices=notices, compactions=compactions, gather=True, cuts=False
         )
-        self._chunk = self._downgrader.chunk
+        self._convert = self._downgrader.update
         self._metas: dict[tuple[str, str], dict[str, Any]] = {}
         """The metadata of tool calls, of compactions and of the session, by kind and id."""
         self._booleans = booleans
@@ -70,7 +71,7 @@ class Lowering:
     def update(self, update: v2.SessionUpdate) -> list[v1.SessionUpdate]:
         """Convert an update, as far as v1 can express it."""
         if isinstance(update, v2.ContentChunk):  # first, because there are thousands of them
-            return self._next_chunk(update) if self._empty else [self._chunk(update)]
+            return self._next_chunk(update) if self._empty else self._convert(update)
         match update:
             case v2.UserMessage() | v2.AgentMessage() | v2.AgentThought():
                 return self._message(update)
@@ -88,7 +89,7 @@ class Lowering:
                 return self._with_meta(("compaction", update.compaction_id), update)
             case SessionInfoUpdate() if update.meta is not UNSET:
                 return self._with_meta(("session", ""), update)
-        return self._downgrader.update(update)
+        return self._convert(update)
 
     @property
     def has_gathered(self) -> bool:
@@ -121,7 +122,7 @@ class Lowering:
         key = (WHOLE[type(update)], update.message_id)
         if update.content or update.meta or update.unknown is not UNSET:
             self._place(key)
-            return self._downgrader.update(update)
+            return self._convert(update)
         if not self._downgrader.has_sent(*key):
             self._empty[key] = False
             return []
@@ -129,19 +130,19 @@ class Lowering:
             return []  # it changes nothing
         if not self._losses.strict:
             self._empty[key] = True
-        return self._downgrader.update(update)  # which refuses to clear it
+        return self._convert(update)  # which refuses to clear it
 
-    def _next_chunk(self, update: v2.ContentChunk) -> list[v1.SessionUpdate]:
+    def _next_chunk(self, update: Chunk) -> list[v1.SessionUpdate]:
         """Convert a chunk while there are messages without content."""
         key = (CHUNKS[type(update)], update.message_id)
         cleared = self._empty.get(key, False)
         self._place(key)
         if not cleared:
-            return [self._chunk(update)]
+            return self._convert(update)
         if update.meta or update.unknown is not UNSET:
             self._losses.report("update", "a correction has no metadata of its first chunk")
         patch = _PATCHES[type(update)]
-        return self._downgrader.update(patch(update.message_id, [update.content]))
+        return self._convert(patch(update.message_id, [update.content]))
 
     def _place(self, key: Key) -> None:
         """A message has content: if it had none before, it takes its place now."""
@@ -166,7 +167,7 @@ class Lowering:
         if not self._downgrader.knows_call(update.tool_call_id):
             self._displace()
         if not isinstance(update, v2.ToolCallUpdate) or update.meta is UNSET:
-            return self._downgrader.update(update)
+            return self._convert(update)
         return self._with_meta(("call", update.tool_call_id), update)
 
     def permission(
@@ -195,7 +196,7 @@ class Lowering:
     ) -> list[v1.SessionUpdate]:
         """Convert a patch with all the metadata that it leaves: v1 replaces it as a whole."""
         meta = self._merged(key, update.meta)
-        lowered = self._downgrader.update(replace(update, meta=meta))
+        lowered = self._convert(replace(update, meta=meta))
         self._metas[key] = meta or {}
         return lowered
 
