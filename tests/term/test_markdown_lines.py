@@ -1,5 +1,7 @@
 """Markdown on the screen: what stands on its rows, and that they fit."""
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -10,14 +12,38 @@ from tests.support.markdown_texts import DOCS, DOCUMENTS, pieces_of
 from twofold.term.lines import Drawn, Row, all_rows, plain
 from twofold.term.markdown_lines import MarkdownLines, parts_of
 from twofold.text.safe import sanitize
-from twofold.view.markdown import Span
+from twofold.view.blocks import Item, Piece
+from twofold.view.markdown import MarkdownBlock, Span
 from twofold.view.markdown.structure import FIRST_ROWS
+from twofold.view.message import MessageReader
+from twofold.wire.content import TextContent
 
 WIDTHS = [None, 1, 2, 5, 8, 9, 13, 20, 40, 80, 200]
 
 
+class Stream:
+    """A message of the agent that arrives in pieces, and its lines."""
+
+    def __init__(self) -> None:
+        self._reader = MessageReader(markdown=True)
+        self._lines = MarkdownLines()
+
+    def feed(self, text: str) -> list[Drawn]:
+        return self._lines.settled(_markdown(self._reader.add([TextContent(text)])))
+
+    def tail(self) -> list[Drawn]:
+        return self._lines.tail(_markdown(self._reader.tail()))
+
+    def end(self) -> list[Drawn]:
+        return self._lines.settled(_markdown(self._reader.end()))
+
+
+def _markdown(pieces: Iterable[Piece]) -> list[MarkdownBlock]:
+    return [piece for piece in pieces if not isinstance(piece, Item)]
+
+
 def drawn(text: str) -> list[Drawn]:
-    lines = MarkdownLines()
+    lines = Stream()
     return [*lines.feed(text), *lines.end()]
 
 
@@ -185,7 +211,7 @@ def test_two_fences_in_one_piece_are_coloured_each_in_its_language() -> None:
 
 
 def test_the_tail_is_what_is_not_settled() -> None:
-    lines = MarkdownLines()
+    lines = Stream()
     assert all_rows(lines.feed("a\n\n```python\ndef f():\n    retu"), None)[0] == (("a", ""),)
     assert [plain(row) for row in all_rows(lines.tail(), None)] == ["      retu"]
     assert [plain(row) for row in all_rows(lines.feed("rn\n"), None)] == ["      return"]
@@ -193,7 +219,7 @@ def test_the_tail_is_what_is_not_settled() -> None:
 
 
 def test_asking_for_the_tail_of_a_table_does_not_change_the_one_before() -> None:
-    lines = MarkdownLines()
+    lines = Stream()
     first = "| a | b |\n|---|---|\n" + "| wide cell | 1 |\n" * FIRST_ROWS
     lines.feed(first + "| x | 2 |\n")
     lines.tail()
@@ -232,7 +258,7 @@ def test_no_row_is_wider_than_the_width(text: str) -> None:
 @example(TABLE, [*range(len(TABLE))])
 @given(TEXTS, CUTS)
 def test_any_split_gives_the_same_rows(text: str, cuts: list[int]) -> None:
-    lines = MarkdownLines()
+    lines = Stream()
     made: list[Drawn] = []
     for piece in pieces_of(text, cuts):
         made += lines.feed(piece)
@@ -259,7 +285,7 @@ def test_every_style_is_one_that_rich_knows(text: str) -> None:
 
 
 def test_the_tail_of_a_long_fence_is_one_line() -> None:
-    lines = MarkdownLines()
+    lines = Stream()
     lines.feed("```\nlin")
     for number in range(500):
         assert len(lines.feed(f"e {number}\nlin")) == 1

@@ -78,8 +78,17 @@ def test_each_role_looks_like_itself() -> None:
 
 @pytest.mark.parametrize("words", ["[bold]x[/bold] [/]", ":smile:", "http://x 1.5 'y'", "\\[a]"])
 def test_the_words_of_a_peer_are_not_taken_for_markup(words: str) -> None:
-    assert plain(session_of(message("agent_message", words))).startswith(f"{words}\n")
-    assert coloured(session_of(message("agent_message", words))).startswith(f"{words}\n")
+    session = session_of(message("agent_thought", words))
+    assert plain(session).startswith(f"  {words}\n")
+    assert bare(coloured(session)).startswith(f"  {words}\n")
+
+
+def test_what_the_agent_says_is_drawn_as_markdown_with_and_without_a_terminal() -> None:
+    session = session_of(message("agent_message", "# Done\n\n- **two** files\n\n```py\nx = 1\n```"))
+    assert plain(session) == "Done\n\n• two files\n\npy\n  x = 1\n\nidle\n"
+    shown = coloured(session)
+    assert bare(shown) == plain(session)
+    assert "\x1b[1mtwo\x1b[0m" in shown
 
 
 def test_without_a_terminal_nothing_is_coloured_cut_or_wrapped() -> None:

@@ -6,13 +6,12 @@ after every update: it depends on nothing but the code.
 
 import base64
 import json
-import sys
 from collections.abc import Callable, Iterable
-from types import FrameType
 from typing import Any, Final, TypeAlias
 
 import pytest
 
+from tests.support.costs import functions_called
 from twofold.session import Session
 from twofold.term.board import MOST_CARDS, Board
 from twofold.term.display import Display
@@ -62,23 +61,6 @@ class View:
 
     def end(self) -> None:
         self.display.show(self.board.settle(self.display.width).settled, [])
-
-
-def counted(work: Callable[[], object]) -> int:
-    """How many functions are called."""
-    calls = 0
-
-    def count(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return calls
 
 
 # ---- what there can be many of -------------------------------------------------------------------
@@ -214,7 +196,7 @@ def test_one_more_costs_the_same(updates: Callable[[int], Updates]) -> None:
     for number in (FEW, MANY):
         view, some = View(), updates(number)
         view.play(updates(20))  # what is found once
-        costs.append(counted(lambda: view.play(some)) + counted(view.end))  # noqa: B023
+        costs.append(functions_called(lambda: view.play(some)) + functions_called(view.end))  # noqa: B023
     # four times as many; with the square it would be sixteen times
     assert costs[1] < 6 * costs[0], costs
 
@@ -228,7 +210,7 @@ def test_what_is_large_costs_little_while_something_else_changes(
         view = View()
         first, *others = updates(number)
         view.play([first])
-        costs.append(counted(lambda: view.play(others)))  # noqa: B023
+        costs.append(functions_called(lambda: view.play(others)))  # noqa: B023
     assert costs[1] < 2 * costs[0], costs
 
 

@@ -40,6 +40,7 @@ from twofold.view import (
     outline,
 )
 from twofold.view.blocks import KIND_ICONS
+from twofold.view.markdown import Paragraph, Span
 from twofold.view.outline import PLAN_MARKS, STOP_REASONS, TOOL_GLYPHS
 from twofold.wire import codec, v1, v2
 from twofold.wire.shared import ToolKind
@@ -606,7 +607,7 @@ def test_entries_come_in_order_and_the_state_last() -> None:
     ]
     assert blocks[0] == MessageBlock("user", (TextItem("Hello"),))
     assert blocks[1] == MessageBlock("thought", (TextItem("Hm."),))
-    assert blocks[3] == MessageBlock("agent", (TextItem("Hi there"),))
+    assert blocks[3] == MessageBlock("agent", (Paragraph((Span("Hi there"),)),))
     assert blocks[:4] == [entry_block(session, entry) for entry in session.entries]
 
 
@@ -646,7 +647,8 @@ def test_content_that_is_not_text_is_described(content: dict[str, Any], words: s
         chunk("agent_message", "a", text("Nice.")),
     )
     assert outline(session)[0] == MessageBlock(
-        "agent", (TextItem("See:"), DescribedItem(words), TextItem("Nice."))
+        "agent",
+        (Paragraph((Span("See:"),)), DescribedItem(words), Paragraph((Span("Nice."),))),
     )
 
 
@@ -654,7 +656,7 @@ def test_an_escape_sequence_split_over_chunks_is_dropped_whole() -> None:
     session = session_of(
         chunk("agent_message", "a", text("\x1b[3")), chunk("agent_message", "a", text("1mred"))
     )
-    assert outline(session)[0] == MessageBlock("agent", (TextItem("red"),))
+    assert outline(session)[0] == MessageBlock("agent", (Paragraph((Span("red"),)),))
 
 
 @pytest.mark.parametrize(

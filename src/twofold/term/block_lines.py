@@ -14,9 +14,8 @@ from rich.style import Style
 
 from twofold.term.diff_lines import LONGEST_FOLDED, diff_lines
 from twofold.term.lines import AnyStyle, Drawn, Line, Parts, line
-from twofold.term.markdown_lines import MarkdownLines
+from twofold.term.markdown_lines import MarkdownLines, markdown_lines
 from twofold.view.blocks import (
-    Block,
     CompactionBlock,
     DescribedItem,
     DiffItem,
@@ -26,6 +25,7 @@ from twofold.view.blocks import (
     Location,
     MessageBlock,
     NoticeBlock,
+    OutputBlock,
     PermissionBlock,
     PlanBlock,
     RemarkBlock,
@@ -34,7 +34,10 @@ from twofold.view.blocks import (
     TextItem,
     ToolCallBlock,
     UnknownBlock,
+    joined,
 )
+from twofold.view.live import LiveBlock
+from twofold.view.markdown import MarkdownBlock
 
 STATUS_STYLES: Final = {
     "pending": "dim",
@@ -85,13 +88,16 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def block_lines(block: Block, look: Look) -> Iterator[Drawn]:
+def block_lines(block: LiveBlock, look: Look) -> Iterator[Drawn]:
     """The lines of a block."""
     match block:
         case MessageBlock():
             yield from _message(block, look)
         case ToolCallBlock():
             yield from tool_call_lines(block, look)
+        case OutputBlock():
+            text = "".join([piece.text for piece in (*block.items, *block.tail)])
+            yield line(text.rstrip(), "dim", prose=False)
         case PermissionBlock():
             yield from permission_lines(block)
         case PlanBlock():
@@ -135,7 +141,16 @@ def _message(block: MessageBlock, look: Look) -> Iterator[Drawn]:
     if block.role == "session":
         yield line(f"message from session {block.sender or 'unknown'}:", "cyan")
     margin, style = MESSAGE_MARGINS[block.role], MESSAGE_STYLES[block.role]
-    yield from _items(block.items, margin, style, look)
+    markdown = MarkdownLines()
+    blocks: list[MarkdownBlock] = []
+    for piece in joined((*block.items, *block.tail)):
+        if isinstance(piece, Item):
+            yield from markdown.settled(blocks)
+            yield from _items((piece,), margin, style, look)
+            blocks = []
+        else:
+            blocks.append(piece)
+    yield from markdown.settled(blocks)
 
 
 # ---- tool calls ------------------------------------------------------------------------------
@@ -269,8 +284,7 @@ def _text(item: TextItem, margin: str, style: AnyStyle, fold: int | None) -> Ite
         return
     text, left = _beginning(text, fold)
     if item.markdown or text.startswith("```"):
-        markdown = MarkdownLines()
-        drawn = [*markdown.feed(text), *markdown.end()]
+        drawn = markdown_lines(text)
         if fold is not None and len(drawn) > fold:
             left += len(drawn) - fold
             drawn = drawn[:fold]

@@ -19,7 +19,6 @@ from twofold.term.cards import (
     THOUGHT_ROWS,
     BlockCard,
     Card,
-    Heard,
     MessageCard,
     RemarkCard,
     ThoughtCard,
@@ -29,8 +28,9 @@ from twofold.term.cards import (
 from twofold.term.code import allowance
 from twofold.term.lines import Drawn, Row, all_rows, cut, line
 from twofold.term.outputs import Outputs
-from twofold.view.blocks import PlanBlock, ToolCallBlock
-from twofold.view.live import FOOTER, Follower, Key
+from twofold.view import live
+from twofold.view.blocks import MessageBlock, PlanBlock, ToolCallBlock
+from twofold.view.live import FOOTER, Key, Live, LiveBlock
 from twofold.wire.content import ImageContent
 
 FOLD: Final = 16
@@ -61,13 +61,14 @@ class Board:
         self.session = session
         self.fold_thoughts = True
         self.unfolded = False
-        self._follower = Follower(session)
+        self._live = Live(session, outputs=False)
+        self._seen = self._live.seq
         self._outputs = Outputs(session)
         self._notes = notes
         self._cards: list[Card] = []
         self._floating: list[Card] = []
         self._by_key: dict[Key, Card] = {}
-        self._gone: dict[Key, _Gone] = {}
+        self._gone: dict[Key, frozenset[int]] = {}  # in the scrollback, with the diffs they show
         self._settled: list[Row] = []
         self._above = False
         self._shown = ""
@@ -91,22 +92,26 @@ class Board:
 
     @allowance(COLOURING)
     def everything(self) -> None:
-        """Show all that there is, as after a session was loaded, below what the client has said."""
+        """Show all that there is, as after a session was loaded, below what the client printed."""
         self._above = True
-        self._touch(self._follower.everything())
+        self._apply(self._live.frame())
 
     @allowance(COLOURING)
     def take(self, changes: Iterable[Change]) -> None:
         """The session changed."""
-        self._touch(self._follower.take(changes))
+        keys = self._live.take(changes)
+        if self._cancelled:  # the session has forgotten it when the turn ends, which is quick
+            self._begin_late(keys)
+        self._apply(self._live.frame(self._seen), keys)
 
     def cancelled(self) -> None:
-        """A cancel was sent: open calls look otherwise now."""
+        """A cancel was sent: open calls look different from now on."""
         self._cancelled = True
-        self.redraw()
+        self._live.take_cancel()
+        self._apply(self._live.frame(self._seen))
 
     def remark(self, lines: Sequence[Drawn]) -> None:
-        """Say something beside what the agent says."""
+        """Show lines of the client itself, below what the agent has said so far."""
         self._append(RemarkCard(lines))
 
     def _append(self, card: Card) -> None:
@@ -114,63 +119,101 @@ class Board:
             self._cards[-1].done = True  # it goes on as something else
         self._cards.append(card)
 
-    def _touch(self, keys: Iterable[Key]) -> None:
+    def _begin_late(self, keys: Iterable[Key]) -> None:
+        """What these messages say next was said after the cancel."""
         for key in keys:
-            if key == FOOTER or key.kind == "permission":  # they have places of their own
-                continue
+            card = self._by_key.get(key)
+            if isinstance(card, MessageCard) and not card.cancelled:
+                card.grow(self._live.cut(key), ())
+                card.after_cancel()
+
+    def _apply(self, frame: live.Frame, order: Iterable[Key] = ()) -> None:
+        """Show what a frame says; what is shown anew is below what changed before it."""
+        self._seen = frame.seq
+        changed: dict[Key, live.Put | live.Grow] = {put.key: put for put in frame.put}
+        changed.update((grow.key, grow) for grow in frame.grow)
+        for key in dict.fromkeys([*order, *changed]):
+            change = changed.get(key)
+            if change is None or key == FOOTER or key.kind == "permission":
+                continue  # the footer and questions are shown elsewhere
             if key.kind == "plan":
                 self._note_plan(key)
-                continue
-            card = self._by_key.get(key)
+            elif self._show(key, change):
+                self._this_turn[key] = None
+        for key in frame.gone:
+            if key.kind == "plan":
+                self._forget_plan(key)
+
+    def _show(self, key: Key, change: live.Put | live.Grow) -> bool:
+        """Show a change on the card of its block; False if there is nothing to show of it."""
+        card = self._by_key.get(key)
+        if card is None:
+            if isinstance(change, live.Put):
+                card = self._new_card(key, change.block)
+            else:
+                card = self._continued(key, change)
             if card is None:
-                card = self._new_card(key)
-                if card is None:
-                    continue
-                self._by_key[key] = card
-                self._append(card)
-            if self._cancelled:  # the session has forgotten it when the turn ends, which is quick
-                card.after_cancel()
-            card.refresh()
-            self._this_turn[key] = None
+                return False
+            self._by_key[key] = card
+            self._append(card)
+        elif isinstance(change, live.Put):
+            card.put(change.block)
+        else:
+            card.grow(change.settled, change.tail)
+        return True
 
     def _note_plan(self, key: Key) -> None:
         self._plan_windows.pop(key, None)
         place = bisect_left(self._plans, key)
-        known = self._plans[place : place + 1] == [key]
-        if self._follower.block(key) is None:
-            del self._plans[place : place + known]
-        elif not known:
+        if self._plans[place : place + 1] != [key]:
             self._plans.insert(place, key)
 
-    def _new_card(self, key: Key) -> Card | None:
-        gone = self._gone.get(key)
-        if key.kind == "entry":
-            entry = self.session.entries[int(key.identity)]
-            if isinstance(entry, Message):
-                return self._message_card(key, entry, gone)
-        if self._follower.block(key) is None:
-            return None
-        printed = gone.diffs if gone is not None else frozenset()
-        return BlockCard(
-            key,
-            self._follower.block,
-            self._look,
-            printed=printed,
-            notes=self._notes,
-            asked=lambda: self._asked,
-        )
+    def _forget_plan(self, key: Key) -> None:
+        self._plan_windows.pop(key, None)
+        place = bisect_left(self._plans, key)
+        if self._plans[place : place + 1] == [key]:
+            del self._plans[place]
 
-    def _message_card(self, key: Key, message: Message, gone: "_Gone | None") -> Card | None:
-        match message.role:
-            case "user":
-                return UserCard(key, message, self._shown) if gone is None else None
-            case "thought":
-                start = gone.length if gone is not None else 0
-                return ThoughtCard(key, message, lambda: self.fold_thoughts, start)
-            case "session":
-                return BlockCard(key, self._follower.block, self._look) if gone is None else None
-        heard = gone.heard if gone is not None else None
-        return MessageCard(key, message, heard, cancelled=self._cancelled)
+    def _new_card(self, key: Key, block: LiveBlock) -> Card | None:
+        printed = self._gone.get(key)
+        card: Card
+        match block:
+            case MessageBlock(role="user" | "session") if printed is not None:
+                return None
+            case MessageBlock(role="user"):
+                card = UserCard(key, self._shown)
+            case MessageBlock(role="thought"):
+                card = ThoughtCard(key, lambda: self.fold_thoughts)
+            case MessageBlock(role="agent"):
+                mark = "" if printed is None else "⋯ said again"
+                card = MessageCard(key, mark, cancelled=self._cancelled)
+            case _:
+                return BlockCard(
+                    key,
+                    block,
+                    self._look,
+                    printed=printed or frozenset(),
+                    notes=self._notes,
+                    asked=lambda: self._asked,
+                )
+        card.grow(block.items, block.tail)
+        return card
+
+    def _continued(self, key: Key, grow: live.Grow) -> Card | None:
+        """A card for what is new of a block that is in the scrollback; of a tool call for all."""
+        entry = self.session.entries[int(key.identity)]
+        card: Card
+        match entry:
+            case Message(role="agent"):
+                mark = "⋯ continued" if key in self._gone else ""
+                card = MessageCard(key, mark, cancelled=self._cancelled)
+            case Message(role="thought"):
+                card = ThoughtCard(key, lambda: self.fold_thoughts)
+            case _:
+                block = self._live.block(key)
+                return self._new_card(key, block) if block is not None else None
+        card.grow(grow.settled, grow.tail)
+        return card
 
     def _look(self, fold: bool = False) -> Look:
         return Look(None if self.unfolded and not fold else FOLD, self._outputs)
@@ -207,7 +250,7 @@ class Board:
         before, self._asked = self._asked, key
         for each in {before, key}:
             if before != key and each is not None and each in self._by_key:
-                self._by_key[each].refresh()
+                self._by_key[each].redraw()
 
     @allowance(COLOURING)
     def ask_in_full(self, rows: Sequence[Row], width: int, *, whole: bool = True) -> None:
@@ -229,7 +272,7 @@ class Board:
                 self._floating.append(card)
                 continue
             drawn = self._drawn.get(card, [])
-            card.finish()
+            self._finish(card)
             rows = card.rows(self._drawn_for or 80)
             if drawn and rows[: len(drawn)] == drawn:
                 rows, card.begun = rows[len(drawn) :], True
@@ -253,7 +296,7 @@ class Board:
         for card in list(self._cards):
             self._go(card, width)
         for key in self._plans:
-            block = self._follower.block(key)
+            block = self._live.block(key)
             if block is not None:
                 self._add(all_rows(block_lines(block, self._look()), width))
         self._plans, self._plan_windows = [], {}
@@ -276,7 +319,7 @@ class Board:
         made: list[Row] = []
         full = Look(None, self._outputs)
         for key in self._this_turn:
-            block = self._follower.block(key)
+            block = self._live.block(key)
             if block is None or not self._is_folded(key, width):
                 continue
             if made:
@@ -285,7 +328,7 @@ class Board:
         return made
 
     def _is_folded(self, key: Key, width: int) -> bool:
-        block = self._follower.block(key)
+        block = self._live.block(key)
         if isinstance(block, ToolCallBlock):
             if len(block.items) > MOST_ITEMS:
                 return True
@@ -298,9 +341,9 @@ class Board:
         return False
 
     def redraw(self) -> None:
-        """What is live looks otherwise from now on."""
+        """Draw what is live again: something that it depends on changed."""
         for card in [*self._cards, *self._floating]:
-            card.refresh()
+            card.redraw()
 
     @property
     def empty(self) -> bool:
@@ -364,7 +407,7 @@ class Board:
         made: list[Row] = []
         for key in self._plans[-MOST_PLANS:]:
             drawn_for, rows = self._plan_windows.get(key, (0, []))
-            block = self._follower.block(key) if drawn_for != width else None
+            block = self._live.block(key) if drawn_for != width else None
             if isinstance(block, PlanBlock):
                 rows = _window(block, width)
                 self._plan_windows[key] = width, rows
@@ -393,8 +436,14 @@ class Board:
             self._floating.append(self._cards.pop(0))
         return taken
 
-    def _go(self, card: Card, width: int) -> None:
+    def _finish(self, card: Card) -> None:
+        """Nothing more is added to the card: what follows in its message begins a new text."""
+        if isinstance(card, MessageCard):
+            card.grow(self._live.cut(card.key), ())
         card.finish()
+
+    def _go(self, card: Card, width: int) -> None:
+        self._finish(card)
         self._print(card, card.rows(width))
         self._forget(card)
 
@@ -424,24 +473,8 @@ class Board:
         if self._by_key.pop(card.key, None) is None:
             return
         if card.begun or isinstance(card, UserCard):  # else all of it is new when it changes
-            self._gone[card.key] = _gone(card)
+            self._gone[card.key] = card.diffs if isinstance(card, BlockCard) else frozenset()
         self.pictures += card.pictures
-
-
-class _Gone(NamedTuple):
-    """What is remembered of a block in the scrollback, to tell what is new."""
-
-    heard: Heard | None = None
-    length: int = 0
-    diffs: frozenset[int] = frozenset()
-
-
-def _gone(card: Card) -> _Gone:
-    if isinstance(card, MessageCard):
-        return _Gone(heard=card.heard)
-    if isinstance(card, ThoughtCard):
-        return _Gone(length=card.length)
-    return _Gone(diffs=card.diffs) if isinstance(card, BlockCard) else _Gone()
 
 
 def _window(plan: PlanBlock, width: int) -> list[Row]:

@@ -1,17 +1,15 @@
-"""The cards of a live session: one for each block, drawn again only where it changed.
+"""The cards of a live session: one for each block that is not in the scrollback yet.
 
-A card holds what of its block is not in the scrollback yet. What is settled of it can be given
-away (`give`). A card whose block says nothing has no rows. Those of messages, which grow, are in
-`message_cards`.
+A card holds the part of its block that is still to be shown and draws it; rows that did not change
+are not made again. What is settled of a message can be taken off its card row by row (`give`).
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Final
 
-from twofold.session import FINISHED, Message
+from twofold.session import FINISHED
 from twofold.term.block_lines import (
     INDENT,
     MESSAGE_MARGINS,
@@ -22,26 +20,31 @@ from twofold.term.block_lines import (
     item_lines,
     tool_call_top,
 )
-from twofold.term.lines import Drawn, Line, Row, all_rows, line
+from twofold.term.lines import Drawn, Line, Row, all_rows, line, plain
 from twofold.term.markdown_lines import MarkdownLines
-from twofold.text import one_line, sanitize
-from twofold.text.safe import Seen
+from twofold.text import one_line
 from twofold.view.blocks import (
-    Block,
     CompactionBlock,
     DescribedItem,
     DiffItem,
     Item,
+    MessageBlock,
+    Piece,
     SubagentBlock,
     TerminalItem,
+    TextItem,
     ToolCallBlock,
-    described,
+    content_items,
 )
-from twofold.view.live import Key
-from twofold.wire.content import ContentBlock, ImageContent, TextContent
+from twofold.view.live import Key, LiveBlock
+from twofold.view.markdown import MarkdownBlock
+from twofold.wire.content import ContentBlock, ImageContent
 
 MOST_ITEMS: Final = 32
 """How many items of a tool call are shown, counted from the end, where there is folding at all."""
+THOUGHT_ROWS: Final = 4
+"""How many rows of a thought are shown, while it is thought and when it is folded."""
+_THOUGHT_TAIL: Final = 2000
 
 
 class Card:
@@ -57,17 +60,20 @@ class Card:
 
     @property
     def pictures(self) -> list[ImageContent]:
-        """What it shows in words and a terminal may be able to draw."""
+        """Images that it shows in words and a terminal may be able to draw."""
         return []
 
-    def refresh(self) -> None:
-        """The block changed."""
+    def put(self, block: LiveBlock) -> None:
+        """Show this block instead."""
 
-    def after_cancel(self) -> None:
-        """What comes from here on comes after the turn was cancelled."""
+    def grow(self, settled: Sequence[Piece], tail: Sequence[Piece]) -> None:
+        """Show more of the block, and another end."""
+
+    def redraw(self) -> None:
+        """Make its rows again: something that they depend on changed, but not the block."""
 
     def rows(self, width: int) -> list[Row]:
-        """What is not in the scrollback yet: nothing, if there is nothing to say."""
+        """What is not in the scrollback yet; no rows if there is nothing to show."""
         return []
 
     def folded_rows(self, width: int) -> list[Row]:
@@ -75,11 +81,11 @@ class Card:
         return self.rows(width)
 
     def give(self, width: int, count: int) -> list[Row]:
-        """At least the first `count` rows, for good, as far as they are settled."""
+        """Take off at least the first `count` rows, as far as they are settled."""
         return []
 
     def finish(self) -> None:
-        """Nothing more will come, or it will come on another card."""
+        """Nothing more will be added to this card."""
         self.done = True
 
 
@@ -89,7 +95,7 @@ class BlockCard(Card):
     def __init__(
         self,
         key: Key,
-        read: Callable[[Key], Block | None],
+        block: LiveBlock,
         look: Callable[[bool], Look],
         *,
         printed: frozenset[int] = frozenset(),
@@ -98,7 +104,6 @@ class BlockCard(Card):
     ) -> None:
         """`look(fold)`: how to draw it, folded in any case or as the person wants it."""
         super().__init__(key)
-        self._read = read
         self._look = look
         self._printed = printed
         self._notes = notes
@@ -107,18 +112,30 @@ class BlockCard(Card):
         self._rows: dict[int | None, list[Row]] = {}  # by where they are folded
         self._drawn_for = 0
         self._items: dict[tuple[int | None, int], tuple[Item, list[Row]]] = {}
-        self.block: Block | None = None
-        self.refresh()
+        self.put(block)
 
-    def refresh(self) -> None:
-        """Read the block again."""
-        self.block = self._read(self.key)
+    def put(self, block: LiveBlock) -> None:
+        """Show this block instead."""
+        self.block = block
         self._rows = {}
-        self.done = self._ended or is_finished(self.block)
+        self.done = self._ended or is_finished(block)
+
+    def grow(self, settled: Sequence[Piece], tail: Sequence[Piece]) -> None:
+        """Show more of the block, and another end."""
+        if isinstance(self.block, ToolCallBlock):
+            added = [piece for piece in settled if isinstance(piece, Item)]
+            self.put(replace(self.block, items=(*self.block.items, *added)))
+        elif isinstance(self.block, MessageBlock):
+            items = (*self.block.items, *settled)
+            self.put(replace(self.block, items=items, tail=tuple(tail)))
+
+    def redraw(self) -> None:
+        """Make its rows again: something that they depend on changed, but not the block."""
+        self._rows = {}
 
     @property
     def pictures(self) -> list[ImageContent]:
-        """What it shows in words and a terminal may be able to draw."""
+        """Images that it shows in words and a terminal may be able to draw."""
         items = self.block.items if isinstance(self.block, ToolCallBlock) else ()
         shown = [item.content for item in items if isinstance(item, DescribedItem)]
         return [content for content in shown if isinstance(content, ImageContent)]
@@ -153,7 +170,7 @@ class BlockCard(Card):
     def _all_rows(self, look: Look, width: int) -> list[Row]:
         block = self.block
         if not isinstance(block, ToolCallBlock):
-            return all_rows(block_lines(block, look), width) if block is not None else []
+            return all_rows(block_lines(block, look), width)
         if block.permissions and self._asked() == self.key:
             return []  # the question that stands below shows all of it
         # the notes tell more of the decisions: who made them, and by which rule
@@ -188,12 +205,12 @@ class BlockCard(Card):
         return self.rows(width) if self.done else []
 
     def finish(self) -> None:
-        """Nothing more will come, or it will come on another card."""
+        """Nothing more will be added to this card."""
         self._ended = self.done = True
         self._rows = {}
 
 
-def is_finished(block: Block | None) -> bool:
+def is_finished(block: LiveBlock) -> bool:
     """Whether nothing more is expected of a block."""
     match block:
         case ToolCallBlock():
@@ -219,87 +236,75 @@ class RemarkCard(Card):
         return all_rows(self._lines, width)
 
 
-# The cards of messages: what the agent says and thinks, what the person said.
-#
-# A message grows while it is on its card: only what is new of it is read, and what is settled can
-# go to the scrollback line by line. A message that is replaced by one that begins with it goes on;
-# by another one, it is said again.
-
-
-THOUGHT_ROWS: Final = 4
-"""How many rows of a thought are shown, while it is thought and when it is folded."""
-_THOUGHT_TAIL: Final = 2000
-
-
 class MessageCard(Card):
     """A message of the agent: markdown that grows."""
 
-    def __init__(
-        self,
-        key: Key,
-        message: Message,
-        before: "Heard | None" = None,
-        *,
-        cancelled: bool = False,
-    ) -> None:
+    def __init__(self, key: Key, mark: str = "", *, cancelled: bool = False) -> None:
+        """`mark`: words that it begins with if there is more of it in the scrollback."""
         super().__init__(key)
-        self._message = message
         self._cancelled = cancelled
+        self._late = False
         self._markdown = MarkdownLines()
         self._lines: deque[tuple[Drawn, list[Row]]] = deque()
+        self._tail: Sequence[Piece] = ()
+        self._tail_rows: list[Row] | None = []
         self._width = 0
-        self._tail: list[Row] | None = None
-        self._late = False
         self._images: list[ImageContent] = []
-        self.heard = before or Heard(message)
-        if before is not None and self.heard.continues(message):
-            self._add([line("⋯ continued", "dim")])
-        elif before is not None:
-            self.heard = Heard(message)
+        self._marked = bool(mark)
+        if mark:
+            self._add([line(mark, "dim")])
+
+    def put(self, block: LiveBlock) -> None:
+        """The message was replaced by another one: what is in the scrollback stays there."""
+        if not isinstance(block, MessageBlock):
+            return
+        self._markdown = MarkdownLines()
+        self._lines.clear()
+        if self.begun or self._marked:
             self._add([line("⋯ said again", "dim")])
-        self.refresh()
+        self.grow(block.items, block.tail)
 
-    def refresh(self) -> None:
-        """Read what is new."""
-        if not self.heard.continues(self._message):
-            self._start_again()
-        more = self.heard.more(self._message)
-        if more and self._cancelled and not self._late:
-            self._begin_late()
-        for is_text, blocks in groupby(more, key=lambda block: isinstance(block, TextContent)):
-            if is_text:  # all at once: code is coloured for less in many lines
-                texts = [block.text for block in blocks if isinstance(block, TextContent)]
-                self._add(self._markdown.feed("".join(texts)))
-            else:
-                self._add(self._markdown.end())
-                self._markdown = MarkdownLines()
-                self._describe(list(blocks))
-        self._tail = None
+    def grow(self, settled: Sequence[Piece], tail: Sequence[Piece]) -> None:
+        """Show more of the message, and another end."""
+        if (settled or tail) and self._cancelled and not self._late:
+            self._late = True
+            self._add([line("⊘ after the cancel:")])
+        self._add(self._drawn(settled, self._markdown.settled))
+        self._images += [
+            piece.content
+            for piece in settled
+            if isinstance(piece, DescribedItem) and isinstance(piece.content, ImageContent)
+        ]
+        self._tail, self._tail_rows = tail, None
 
-    def _describe(self, blocks: Sequence[ContentBlock]) -> None:
-        self._add([line(described(block), "cyan") for block in blocks])
-        self._images += [block for block in blocks if isinstance(block, ImageContent)]
+    def _drawn(
+        self, pieces: Iterable[Piece], draw: Callable[[list[MarkdownBlock]], list[Drawn]]
+    ) -> list[Drawn]:
+        """The lines of pieces; blocks of markdown together, for code is coloured in one go."""
+        made: list[Drawn] = []
+        blocks: list[MarkdownBlock] = []
+        for piece in pieces:
+            if not isinstance(piece, Item):
+                blocks.append(piece)
+            elif isinstance(piece, DescribedItem):
+                made += draw(blocks)
+                made.append(line(piece.text, "cyan"))
+                blocks = []
+        return made + draw(blocks)
 
     @property
     def pictures(self) -> list[ImageContent]:
-        """What it shows in words and a terminal may be able to draw."""
+        """Images that it shows in words and a terminal may be able to draw."""
         return self._images
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether what is added now came after the turn was cancelled."""
+        return self._cancelled
+
     def after_cancel(self) -> None:
-        """What comes from here on comes after the turn was cancelled."""
-        self._cancelled = True  # told with the first of it: often there is none
-
-    def _begin_late(self) -> None:
-        self._add(self._markdown.end())
-        self._markdown, self._late = MarkdownLines(), True
-        self._add([line("⊘ after the cancel:")])
-
-    def _start_again(self) -> None:
-        """The message was replaced by another one: what is in the scrollback stays there."""
-        self._markdown, self.heard = MarkdownLines(), Heard(self._message)
-        self._lines.clear()
-        if self.begun:
-            self._add([line("⋯ said again", "dim")])
+        """What is added from here on came after the turn was cancelled; often that is nothing."""
+        self._cancelled = True
 
     def _add(self, lines: Iterable[Drawn]) -> None:
         for each in lines:
@@ -311,30 +316,24 @@ class MessageCard(Card):
         if width != self._width:
             self._width = width
             self._lines = deque((each, each.rows(width)) for each, _ in self._lines)
-            self._tail = None
-        if self._tail is None:
-            tail = [] if self.done else self._markdown.tail()
-            self._tail = all_rows(map(_Dimmed, tail) if self._late else tail, width)
-        return [row for _, rows in self._lines for row in rows] + self._tail
+            self._tail_rows = None
+        if self._tail_rows is None:
+            tail = self._drawn(self._tail, self._markdown.tail)
+            self._tail_rows = all_rows(map(_Dimmed, tail) if self._late else tail, width)
+        return [row for _, rows in self._lines for row in rows] + self._tail_rows
 
     def give(self, width: int, count: int) -> list[Row]:
-        """At least the first `count` rows, for good, as far as they are settled."""
+        """Take off at least the first `count` rows, as far as they are settled."""
         given: list[Row] = []
         self.rows(width)
         while self._lines and len(given) < count:
             given += self._lines.popleft()[1]
         return given
 
-    def finish(self) -> None:
-        """Nothing more will come, or it will come on another card."""
-        if not self.done:
-            self.done, self._tail = True, []
-            self._add(self._markdown.end())
-
 
 @dataclass(frozen=True, slots=True)
 class _Dimmed:
-    """The same, to be seen as of less weight."""
+    """The same, dimmed."""
 
     drawn: Drawn
 
@@ -347,59 +346,30 @@ class _Dimmed:
         ]
 
 
-class Heard:
-    """How much of a message was read, and whether what it is now goes on from there."""
-
-    def __init__(self, message: Message) -> None:
-        self._content: Sequence[ContentBlock] = message.content
-        self._count = 0
-        self._seen = Seen()
-        self._rest = ""
-        """What a message that replaced another one says beyond it."""
-
-    def continues(self, message: Message) -> bool:
-        """Whether the message begins with what was read of it."""
-        if message.content is self._content:
-            return True
-        # replaced as a whole: most often by all that was said in pieces, or by more of it
-        if not self._seen.begins(message.text):
-            return False
-        self._content, self._count = message.content, len(message.content)
-        self._rest = message.text[self._seen.length :]
-        return True
-
-    def more(self, message: Message) -> list[ContentBlock]:
-        """What was not read yet."""
-        new = list(message.content[self._count :])
-        if self._rest:
-            new.insert(0, TextContent(self._rest))
-            self._rest = ""
-        self._count = len(message.content)
-        for block in new:
-            if isinstance(block, TextContent):
-                self._seen.add(block.text)
-        return new
-
-
 class ThoughtCard(Card):
     """A thought: its last rows while it goes on, its first ones when it is folded away."""
 
-    def __init__(self, key: Key, message: Message, folded: Callable[[], bool], start: int) -> None:
+    def __init__(self, key: Key, folded: Callable[[], bool]) -> None:
         super().__init__(key)
-        self._message = message
         self._folded = folded
-        self._start = start
-        """How much of the text is in the scrollback already."""
+        self._texts: list[str] = []
+        self._tail = ""
 
-    @property
-    def length(self) -> int:
-        """How much of the text is shown."""
-        return len(self._message.text)
+    def put(self, block: LiveBlock) -> None:
+        """Show this thought instead."""
+        if isinstance(block, MessageBlock):
+            self._texts = []
+            self.grow(block.items, block.tail)
+
+    def grow(self, settled: Sequence[Piece], tail: Sequence[Piece]) -> None:
+        """Show more of the thought, and another end."""
+        self._texts += _texts(settled)
+        self._tail = "".join(_texts(tail))
 
     def rows(self, width: int) -> list[Row]:
         """What is not in the scrollback yet."""
-        text = self._message.text[self._start :].strip()
-        if not text:
+        text = "".join(self._texts if self.done else self._last_texts()) + self._tail
+        if not (text := text.strip()):
             return []
         if self.done and not self._folded():
             return _thought(text).rows(width)
@@ -407,13 +377,25 @@ class ThoughtCard(Card):
             return folded(_thought(text).rows(width), THOUGHT_ROWS)
         return _thought(text[-_THOUGHT_TAIL:]).rows(width)[-THOUGHT_ROWS:]
 
+    def _last_texts(self) -> list[str]:
+        """The last pieces, as many as can be seen while the thought goes on."""
+        first, length = len(self._texts), 0
+        while first and length < _THOUGHT_TAIL:
+            first -= 1
+            length += len(self._texts[first])
+        return self._texts[first:]
+
+
+def _texts(pieces: Iterable[Piece]) -> list[str]:
+    return [piece.text for piece in pieces if isinstance(piece, TextItem)]
+
 
 def _thought(text: str) -> Line:
-    return line(sanitize(text), MESSAGE_STYLES["thought"], MESSAGE_MARGINS["thought"])
+    return line(text, MESSAGE_STYLES["thought"], MESSAGE_MARGINS["thought"])
 
 
 def folded(rows: list[Row], limit: int) -> list[Row]:
-    """The first rows, and how many there are more."""
+    """The first rows, and how many more there are."""
     left = len(rows) - limit
     if left <= 1:  # a row that says that there is one more is as long as that one
         return rows
@@ -423,40 +405,63 @@ def folded(rows: list[Row], limit: int) -> list[Row]:
 class UserCard(Card):
     """What the person said; what the client itself has shown of it is not shown again."""
 
-    def __init__(self, key: Key, message: Message, shown: str) -> None:
+    def __init__(self, key: Key, shown: str) -> None:
         super().__init__(key)
-        self._message = message
         self._shown = " ".join(shown.split())
-        self._content: Sequence[ContentBlock] = ()  # what the rows are of
+        self._echo = bool(self._shown)
+        """All of it so far is what the client has shown."""
+        self._pieces: list[Piece] = []
+        self._tail: Sequence[Piece] = ()
         self._rows: list[Row] = []
-        self._width = self._read = 0
+        self._width = self._drawn = 0
+
+    def put(self, block: LiveBlock) -> None:
+        """Show this message instead."""
+        if isinstance(block, MessageBlock):
+            self._pieces, self._rows, self._drawn = [], [], 0
+            self._echo = bool(self._shown)
+            self.grow(block.items, block.tail)
+
+    def grow(self, settled: Sequence[Piece], tail: Sequence[Piece]) -> None:
+        """Show more of the message, and another end."""
+        self._pieces += settled
+        self._tail = tail
+        if self._echo:
+            said = "".join(_texts([*self._pieces, *self._tail]))
+            self._echo = self._shown.startswith(" ".join(said.split()))
 
     def rows(self, width: int) -> list[Row]:
         """What is not in the scrollback yet."""
-        content = self._message.content
-        if content is not self._content or width != self._width:
-            self._content, self._width = content, width
-            self._rows, self._read = [], 0
-        if not self._read and self._is_echo():
+        if self._echo:
             return []
-        new = content[self._read :]
-        self._rows += all_rows(user_lines(new), width)
-        self._read += len(new)
-        return list(self._rows)
-
-    def _is_echo(self) -> bool:
-        """Whether the client has shown all of it."""
-        said = " ".join(self._message.text.split())
-        return bool(self._shown) and self._shown.startswith(said)
+        if width != self._width:
+            self._width, self._rows, self._drawn = width, [], 0
+        for piece in self._pieces[self._drawn :]:
+            self._rows += all_rows(_user_lines(piece, first=not self._rows), width)
+        self._drawn = len(self._pieces)
+        rows = list(self._rows)
+        for piece in self._tail:
+            rows += all_rows(_user_lines(piece, first=not rows), width)
+        while rows and plain(rows[-1]).strip() == MESSAGE_MARGINS["user"].strip():
+            rows.pop()  # a blank line, after which nothing was said
+        return rows
 
 
 def user_lines(content: Iterable[ContentBlock]) -> list[Line]:
     """What the person said, text in the style of the person, anything else in a few words."""
-    made = []
-    margin, style = MESSAGE_MARGINS["user"], MESSAGE_STYLES["user"]
-    for block in content:
-        if not isinstance(block, TextContent):
-            made.append(line(described(block), "cyan", margin))
-        elif text := sanitize(block.text).strip("\n"):
-            made.append(line(text, style, margin))
+    made: list[Line] = []
+    for item in content_items(content):
+        if isinstance(item, TextItem):
+            item = TextItem(item.text.rstrip("\n"))
+        made += _user_lines(item, first=not made)
     return made
+
+
+def _user_lines(piece: Piece, *, first: bool) -> list[Line]:
+    margin, style = MESSAGE_MARGINS["user"], MESSAGE_STYLES["user"]
+    if isinstance(piece, DescribedItem):
+        return [line(piece.text, "cyan", margin)]
+    if not isinstance(piece, TextItem):
+        return []
+    text = piece.text.lstrip("\n") if first else piece.text
+    return [line(text.removesuffix("\n"), style, margin)] if text else []

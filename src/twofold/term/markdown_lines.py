@@ -1,8 +1,7 @@
-"""Markdown of an agent as lines on the screen, while it comes.
+"""Markdown of an agent as lines on the screen, while it arrives.
 
-Text goes in as it came and is made safe first. What is settled comes out once, to be printed and
-forgotten; `tail` says what the rest looks like now. Nothing leads where it does not say: behind
-the text of a link stands its target. New text costs what it costs, however much there was before.
+Blocks of markdown that are settled are drawn once. The target of a link is shown behind its text.
+The cost grows with the new blocks, however many there were before.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +11,6 @@ from typing import Final, TypeAlias, assert_never
 
 from twofold.term.code import Highlighter
 from twofold.term.lines import BLANK, NARROWEST, AnyStyle, Drawn, Line, Parts, Row, cells
-from twofold.text.safe import Pieces
 from twofold.view.markdown import (
     Align,
     Blank,
@@ -212,35 +210,33 @@ WIDEST_MARK: Final = NARROWEST - 2
 """Beside it even the narrowest line has room for a wide character."""
 
 
+def markdown_lines(text: str) -> list[Drawn]:
+    """The lines of a whole text, which is safe to show already."""
+    markdown = Markdown()
+    return MarkdownLines().settled([*markdown.feed(text), *markdown.end()])
+
+
 class MarkdownLines:
-    """One message in markdown: what to draw of it, piece by piece."""
+    """Draws the blocks of one message in their order."""
 
     def __init__(self) -> None:
-        self._pieces = Pieces()
-        self._markdown = Markdown()
         self._highlighter: Highlighter | None = None
-        self._table: TableLines | None = None  # the last one, with which further rows go on
+        self._table: TableLines | None = None  # the last one, to which further rows belong
 
-    def feed(self, text: str) -> list[Drawn]:
-        """What is settled now and was not before."""
-        return self._settled(self._markdown.feed(self._pieces.add(text)))
-
-    def tail(self) -> list[Drawn]:
-        """What is not settled, as it looks now; asking changes nothing."""
+    def tail(self, blocks: Iterable[MarkdownBlock]) -> list[Drawn]:
+        """The lines of blocks that are not settled; drawing them changes nothing."""
+        table = self._table
         made: list[Drawn] = []
-        for block in self._markdown.tail():
+        for block in blocks:
             if isinstance(block, CodeLine):
                 made.append(_code(((block.text, ""),), block.within))
             else:
                 made += self._drawn(block)
+        self._table = table
         return made
 
-    def end(self) -> list[Drawn]:
-        """The rest, as nothing follows."""
-        blocks = self._markdown.feed(self._pieces.end())
-        return self._settled([*blocks, *self._markdown.end()])
-
-    def _settled(self, blocks: list[MarkdownBlock]) -> list[Drawn]:
+    def settled(self, blocks: Iterable[MarkdownBlock]) -> list[Drawn]:
+        """The lines of the blocks that settled next."""
         made: list[Drawn] = []
         for is_code, group in groupby(blocks, lambda block: isinstance(block, CodeLine)):
             if is_code:

@@ -65,8 +65,19 @@ class TerminalText:
         """All there is so far, but for a character or escape sequence that is not complete."""
         if len(self._done) > 1:
             self._done = ["".join(self._done)]
-        text = "".join([*self._done, sanitize("".join(self._line))])
+        text = "".join([*self._done, self.line])
         return text if self._limit is None else text[max(0, len(text) - self._limit) :]
+
+    @property
+    def line(self) -> str:
+        """The line that is being written."""
+        return sanitize("".join(self._line))
+
+    def take_ended(self) -> str:
+        """The lines that ended since the last call; from then on `text` is without them."""
+        ended = "".join(self._done)
+        self._done, self._size = [], 0
+        return ended
 
     def feed(self, output: bytes | bytearray) -> None:
         """Take in what came next."""

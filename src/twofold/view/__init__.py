@@ -13,9 +13,11 @@ from twofold.view.blocks import (
     MessageBlock,
     NotePart,
     NoticeBlock,
+    OutputBlock,
     PathsPart,
     PermissionBlock,
     PermissionOption,
+    Piece,
     PlanBlock,
     PlanStep,
     QuestionBlock,
@@ -32,7 +34,7 @@ from twofold.view.blocks import (
     ValuesPart,
 )
 from twofold.view.diff import DiffLine, diff_lines
-from twofold.view.live import Follower, Key
+from twofold.view.live import Frame, Grow, Key, Live, LiveBlock, Put
 from twofold.view.outline import entry_block, footer, outline
 from twofold.view.question import question_block
 
@@ -43,20 +45,26 @@ __all__ = [
     "DescribedItem",
     "DiffItem",
     "DiffLine",
-    "Follower",
     "FooterBlock",
+    "Frame",
+    "Grow",
     "HeadingBlock",
     "Item",
     "Key",
+    "Live",
+    "LiveBlock",
     "Location",
     "MessageBlock",
     "NotePart",
     "NoticeBlock",
+    "OutputBlock",
     "PathsPart",
     "PermissionBlock",
     "PermissionOption",
+    "Piece",
     "PlanBlock",
     "PlanStep",
+    "Put",
     "QuestionBlock",
     "QuestionPart",
     "RemarkBlock",

@@ -10,11 +10,13 @@ a status that nobody has heard of is in progress, a kind is `other`.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal, TypeAlias
 
 from twofold.session import Role
 from twofold.text.safe import one_line, sanitize
 from twofold.view.diff import DiffLine
+from twofold.view.markdown.blocks import MarkdownBlock
 from twofold.wire.content import (
     AudioContent,
     BlobResourceContents,
@@ -69,6 +71,8 @@ class TerminalItem:
 
 
 Item: TypeAlias = TextItem | DescribedItem | DiffItem | TerminalItem
+Piece: TypeAlias = Item | MarkdownBlock
+"""A part of a block that grows: once settled, it never changes."""
 
 
 # ---- blocks --------------------------------------------------------------------------------
@@ -76,12 +80,27 @@ Item: TypeAlias = TextItem | DescribedItem | DiffItem | TerminalItem
 
 @dataclass(frozen=True, slots=True)
 class MessageBlock:
-    """A message of the user, the agent or another session, or a thought."""
+    """A message of the user, the agent or another session, or a thought.
+
+    The text of the agent is Markdown, as blocks of it; all other text is plain.
+    """
 
     role: Role
-    items: tuple[Item, ...]
+    items: tuple[Piece, ...]
+    """What is settled: in a view from scratch all of it."""
     sender: str | None = None
     """Of a message between sessions."""
+    tail: tuple[Piece, ...] = ()
+    """In a live view the end of the message, which may still become something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputBlock:
+    """The output of a terminal as plain text, in a live view: tool calls refer to it by its id."""
+
+    items: tuple[TextItem, ...]
+    tail: tuple[TextItem, ...] = ()
+    """The line that is being written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +372,18 @@ Block: TypeAlias = (
 
 
 # Content blocks as items to show: text as text, everything else in a few words.
+
+
+def joined(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
+    """The pieces, plain text that came in several of them as one."""
+    made: list[Piece] = []
+    for is_text, group in groupby(pieces, lambda piece: isinstance(piece, TextItem)):
+        if is_text:
+            text = "".join([piece.text for piece in group if isinstance(piece, TextItem)])
+            made += [TextItem(text)] if text else []
+        else:
+            made += group
+    return tuple(made)
 
 
 def content_items(content: Iterable[ContentBlock]) -> tuple[Item, ...]:

@@ -7,7 +7,7 @@ blocks. Whatever peers sent, a block comes of it, and every string in it is safe
 
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -39,6 +39,7 @@ from twofold.view.blocks import (
     NoticeBlock,
     PermissionBlock,
     PermissionOption,
+    Piece,
     PlanBlock,
     PlanStep,
     RemarkBlock,
@@ -52,6 +53,7 @@ from twofold.view.blocks import (
     unknown,
 )
 from twofold.view.diff import diff_lines
+from twofold.view.message import MessageReader
 from twofold.wire import v2
 from twofold.wire.base import UNSET
 from twofold.wire.shared import Content, Cost, Error, Notice, UsageUpdate
@@ -133,10 +135,10 @@ def entry_block(session: Session, entry: Entry) -> MessageBlock | ToolCallBlock:
 class Look:
     """A look at a session; what costs much is found once, also by a look that is refreshed."""
 
-    def __init__(self, session: Session, longest: int | None = None) -> None:
-        """`longest`: how many characters of a terminal's output are kept; None: all of them."""
+    def __init__(self, session: Session, *, outputs: bool = True) -> None:
+        """`outputs`: whether items of terminals hold the text of their output."""
         self._session = session
-        self._longest = longest
+        self._outputs = outputs
         self._texts: dict[str, TerminalText] = {}
         self._fed: dict[str, tuple[bytearray, int]] = {}  # what of the outputs is in the texts
         self._contents: dict[str, _Content] = {}  # by tool call
@@ -172,10 +174,12 @@ class Look:
         if call is not None:
             self._awaited.setdefault(call, {})[request_id] = None
 
-    def refresh_call(self, call: ToolCall) -> None:
-        """A tool call is new: something may have been asked about it before."""
-        for request_id in self._awaited.pop(call.tool_call_id, ()):
+    def refresh_call(self, call: ToolCall) -> Collection[int | str]:
+        """A tool call is new: the questions that were asked about it before are shown with it."""
+        moved = self._awaited.pop(call.tool_call_id, ())
+        for request_id in moved:
             self.refresh_question(request_id)
+        return moved
 
     def other_permissions(self) -> list[PermissionBlock]:
         """The questions that are about no tool call we know."""
@@ -184,13 +188,11 @@ class Look:
     def entry(self, entry: Entry) -> MessageBlock | ToolCallBlock:
         """What to show of an entry."""
         if isinstance(entry, Message):
-            sender = entry.addresses.get("sender_session_id")
-            return MessageBlock(
-                entry.role, content_items(entry.content), one_line(sender) if sender else None
-            )
-        return self._tool_call(entry)
+            return MessageBlock(entry.role, message_items(entry), sender_of(entry))
+        return self.tool_call(entry)
 
-    def _tool_call(self, call: ToolCall) -> ToolCallBlock:
+    def tool_call(self, call: ToolCall) -> ToolCallBlock:
+        """What to show of a tool call."""
         asked = self._asked.get(call.tool_call_id, {})
         permissions = tuple(map(permission_block, islice(asked.values(), MOST_QUESTIONS)))
         status = "waiting" if permissions else self._session.outcome(call)
@@ -223,7 +225,7 @@ class Look:
         output, identity = terminal.output, terminal.terminal_id
         known, read = self._fed.get(identity, (None, 0))
         if known is not output or read > len(output):
-            self._texts[identity], read = TerminalText(self._longest), 0
+            self._texts[identity], read = TerminalText(), 0
         if read < len(output):
             self._texts[identity].feed(output[read:])
         self._fed[identity] = output, len(output)
@@ -243,7 +245,7 @@ class Look:
             terminal_id=terminal_id,
             command=sanitize(terminal.command) if terminal.command else None,
             cwd=one_line(terminal.cwd) if terminal.cwd else None,
-            text=self._text(terminal),
+            text=self._text(terminal) if self._outputs else "",
             received=True,
             exit=_exit(status) if status else None,
             succeeded=status is not None and status.exit_code == 0,
@@ -291,6 +293,20 @@ class _Content:
             items = tuple(_raw_items(call))
             self._raw = call.raw_input, call.raw_output, items
         return items
+
+
+def message_items(message: Message) -> tuple[Piece, ...]:
+    """All of a message, read as if nothing followed."""
+    if message.role != "agent":
+        return content_items(message.content)
+    reader = MessageReader(markdown=True)
+    return (*reader.add(message.content), *reader.end())
+
+
+def sender_of(message: Message) -> str | None:
+    """The session that sent a message to this one."""
+    sender = message.addresses.get("sender_session_id")
+    return one_line(sender) if sender else None
 
 
 def _not_received(terminal_id: str) -> TerminalItem:
