@@ -1,6 +1,7 @@
 """What the client draws, and when: live while work goes on, above the prompt between two turns.
 
-Nothing is drawn more often than sixty times a second, and nothing at all while nothing changes.
+Changes of the session arrive at most sixty times a second (`ClientSession.on_change`), and nothing
+is drawn while nothing changes.
 What the board shows comes from the session; what went wrong and what was decided stands beside it.
 """
 
@@ -27,7 +28,7 @@ from twofold.view.live import Key
 from twofold.view.outline import footer
 
 RATE: Final = 60.0
-"""How often the display is drawn, per second, at most."""
+"""How often changes of the session are drawn, per second, at most."""
 _QUIET: Final = 0.2
 """For how many seconds nothing has to come before something is printed above a prompt."""
 _LONGEST_QUIET: Final = 1.0
@@ -63,8 +64,7 @@ class Drawing:
         self._decided: dict[str, list[Decided]] = {}
         self._seen_decisions = 0
         self._problems: dict[str, int] = {}
-        self._drawing: asyncio.TimerHandle | None = None
-        self._drawn = 0.0
+        self._drawing: asyncio.Handle | None = None
         self._foot = 0
         self._quiet: asyncio.TimerHandle | None = None
         self._waiting_since = 0.0
@@ -105,7 +105,7 @@ class Drawing:
         self._display.leave()
 
     @staticmethod
-    def _stop(*timers: asyncio.TimerHandle | None) -> None:
+    def _stop(*timers: asyncio.Handle | None) -> None:
         for timer in timers:
             if timer is not None:
                 timer.cancel()
@@ -195,16 +195,14 @@ class Drawing:
     # ---- while work goes on
 
     def soon(self) -> None:
-        """Draw, but not more often than the eye sees."""
+        """Draw once, when all that happens now has happened."""
         if not self.working:
             self._print_soon()
         elif self._drawing is None:
-            loop = asyncio.get_running_loop()
-            self._drawing = loop.call_at(max(loop.time(), self._drawn + 1 / RATE), self._draw)
+            self._drawing = asyncio.get_running_loop().call_soon(self._draw)
 
     def _draw(self) -> None:
         self._drawing = None
-        self._drawn = asyncio.get_running_loop().time()
         width, height = self._display.width, self._display.height
         whole = not self._display.is_narrower
         if self._display.overflows and self._questions.keep(whole=whole):
