@@ -535,17 +535,17 @@ def test_a_diff_of_two_texts_accounts_for_every_line(old: str, new: str) -> None
     assert before - removed + added == after
 
 
-def test_two_long_texts_are_not_compared_without_end() -> None:
+def test_of_two_long_texts_only_what_is_near_a_change_is_shown() -> None:
     old = "".join(f"{n}\n" for n in range(20_000))
     new = old.replace("\n100\n", "\nfirst\n").replace("\n19000\n", "\nlast\n")
     lines = pairs(diff_lines(v2.JuneDiff(path="/a", old_text=old, new_text=new)))
-    assert lines[:5] == [
+    assert lines[:6] == [
         ("file", "/a"),
-        ("hunk", "@@ -98,18907 +98,18907 @@"),
-        ("context", "97"),
-        ("context", "98"),
-        ("context", "99"),
+        ("hunk", "@@ -98,7 +98,7 @@"),
+        *(("context", str(97 + n)) for n in range(3)),
+        ("removed", "100"),
     ]
+    assert len(lines) == 1 + 2 * 9
     assert lines[-4:] == [("added", "last"), *(("context", str(19001 + n)) for n in range(3))]
 
 

@@ -1,4 +1,4 @@
-"""Which lines of a text were changed to get another.
+"""Which lines of a text were changed to get another, and the hunks that a diff shows of them.
 
 Pure and bounded: the cost grows with the number of lines, whatever they hold.
 A small edit gets the shortest answer, save where a text repeats itself for
@@ -13,6 +13,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from typing import NamedTuple
+
+CONTEXT = 3
+"""How many equal lines a diff shows around a change."""
 
 # Steps of an exact walk: enough for fifty edits in one place, and for more if they are far apart.
 # Each is a fraction of a microsecond.
@@ -33,6 +36,46 @@ class Change(NamedTuple):
     old_end: int
     new: int
     new_end: int
+
+
+class Hunk(NamedTuple):
+    """Changes that are shown together, with the equal lines around them."""
+
+    changes: list[Change]
+    old: int
+    old_end: int
+    new: int
+    new_end: int
+
+    @property
+    def header(self) -> str:
+        """The line that a diff begins the hunk with."""
+        return f"@@ -{_span(self.old, self.old_end)} +{_span(self.new, self.new_end)} @@"
+
+
+def _span(start: int, end: int) -> str:
+    # Git: an empty range names the line before it, a count of one goes without saying.
+    count = end - start
+    return f"{start + 1}" if count == 1 else f"{start + 1 if count else start},{count}"
+
+
+def hunks(old: list[str], new: list[str]) -> list[Hunk]:
+    """The changes that turn `old` into `new`, those that are near to each other together."""
+    together: list[list[Change]] = []
+    for change in changed_lines(old, new):
+        # Git: where the context of two changes would meet, they share a hunk.
+        if together and change.old - together[-1][-1].old_end <= 2 * CONTEXT:
+            together[-1].append(change)
+        else:
+            together.append([change])
+    return [_hunk(changes, len(old)) for changes in together]
+
+
+def _hunk(changes: list[Change], size: int) -> Hunk:
+    first, last = changes[0], changes[-1]
+    lead, trail = min(CONTEXT, first.old), min(CONTEXT, size - last.old_end)
+    old, new = first.old - lead, first.new - lead
+    return Hunk(changes, old, last.old_end + trail, new, last.new_end + trail)
 
 
 class _Run(NamedTuple):

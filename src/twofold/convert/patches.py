@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, NoReturn
 
-from twofold.convert.line_diff import Change, changed_lines
+from twofold.convert.line_diff import Hunk, hunks
 from twofold.errors import PeerError
 
 Operation = Literal["add", "delete", "modify", "move", "copy"]
 
-_CONTEXT = 3
 _NO_NEWLINE = "\\ No newline at end of file"
 _DEV_NULL = "/dev/null"
 
@@ -66,7 +66,9 @@ def git_patch(path: str, old: str | None, new: str | None) -> str:
     # Git itself leaves these out for an empty file, but needs them to apply an absolute path.
     parts.append(f"--- {_DEV_NULL if old is None else label}\n")
     parts.append(f"+++ {_DEV_NULL if new is None else label}\n")
-    parts += _hunks(_lines(old or ""), _lines(new or ""))
+    old_lines, new_lines = _lines(old or ""), _lines(new or "")
+    for hunk in hunks(old_lines, new_lines):
+        parts += _hunk(hunk, old_lines, new_lines)
     return "".join(parts)
 
 
@@ -81,37 +83,17 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
-def _hunks(old: list[str], new: list[str]) -> list[str]:
-    """The hunks, in parts to be joined."""
-    together: list[list[Change]] = []
-    for change in changed_lines(old, new):
-        # Git: where the context of two changes would meet, they share a hunk.
-        if together and change.old - together[-1][-1].old_end <= 2 * _CONTEXT:
-            together[-1].append(change)
-        else:
-            together.append([change])
-    return [part for changes in together for part in _hunk(changes, old, new)]
-
-
-def _hunk(changes: list[Change], old: list[str], new: list[str]) -> list[str]:
-    lead = min(_CONTEXT, changes[0].old)
-    trail = min(_CONTEXT, len(old) - changes[-1].old_end)
-    x, end = changes[0].old - lead, changes[-1].old_end + trail
-    y, new_end = changes[0].new - lead, changes[-1].new_end + trail
-    parts = [f"@@ -{_range(x, end)} +{_range(y, new_end)} @@\n"]
-    for change in changes:
-        parts.append(_signed(" ", old[x : change.old]))
+def _hunk(hunk: Hunk, old: list[str], new: list[str]) -> list[str]:
+    """A hunk, in parts to be joined."""
+    parts = [f"{hunk.header}\n"]
+    at = hunk.old
+    for change in hunk.changes:
+        parts.append(_signed(" ", old[at : change.old]))
         parts.append(_signed("-", old[change.old : change.old_end]))
         parts.append(_signed("+", new[change.new : change.new_end]))
-        x = change.old_end
-    parts.append(_signed(" ", old[x:end]))
+        at = change.old_end
+    parts.append(_signed(" ", old[at : hunk.old_end]))
     return parts
-
-
-def _range(start: int, end: int) -> str:
-    # Git: an empty range names the line before it, a count of one goes without saying.
-    count = end - start
-    return f"{start + 1}" if count == 1 else f"{start + 1 if count else start},{count}"
 
 
 def _signed(sign: str, lines: list[str]) -> str:
@@ -145,17 +127,38 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
     return bytes([int(code, 8)]) if len(code) == 3 else _UNESCAPES[code[0]]
 
 
-def _unquoted(text: str) -> str:
-    """What stands between the quotes, unescaped; ValueError if nobody could have meant it."""
+def _name(text: str) -> str:
+    """The name that a line gives a file; ValueError with the reason if there is none to be read."""
+    if not text.startswith('"'):
+        return text.partition("\t")[0]  # a TAB ends a name, a date may follow
+    match = _QUOTED.match(text)
+    if not match:
+        raise ValueError("a quote is not closed")
     try:
-        raw = text.encode("utf-8", "surrogatepass")
+        raw = match[1].encode("utf-8", "surrogatepass")
         return _ESCAPED.sub(_unescaped, raw).decode("utf-8")
     except (UnicodeDecodeError, KeyError):
         # Bytes that are not UTF-8 have no place in JSON: better no path than another one.
-        raise ValueError(text) from None
+        raise ValueError("a quoted path that cannot be read") from None
 
 
-# --- Reading ---
+def _git_names(text: str) -> tuple[str, str] | None:
+    """The names of a `diff --git` line, if it is clear where the first one ends."""
+    if match := _QUOTED.match(text):
+        return _name(match[0]), _name(text[match.end() :].removeprefix(" "))
+    if text.endswith('"') and ' "' in text:
+        first, _, second = text.partition(' "')
+        return first, _name(f'"{second}')
+    # Names may hold spaces, but unless the file moved (which other lines tell) they are equal.
+    half = len(text) // 2
+    first, space, second = text[:half], text[half : half + 1], text[half + 1 :]
+    if space == " " and len(set(_without_prefixes(first, second))) == 1:
+        return first, second
+    first, _, second = text.partition(" ")
+    return (first, second) if second and " " not in second else None
+
+
+# --- Reading, to convert ---
 
 
 def parse_patch(text: str) -> list[FilePatch]:
@@ -175,7 +178,8 @@ _OPERATIONS: dict[str, Operation] = {
     "copy from ": "copy",
     "copy to ": "copy",
 }
-_SILENT = ("old mode ", "new mode ", "index ", "similarity index ", "dissimilarity index ")
+_NOT_SHOWN = ("index ", "similarity index ", "dissimilarity index ")
+_SILENT = ("old mode ", "new mode ", *_NOT_SHOWN)
 
 # Git's prefixes of the two sides: the usual ones and those of diff.mnemonicPrefix.
 _PREFIXES = {"ab", "iw", "ci", "cw", "ow", "12"}
@@ -259,7 +263,10 @@ class _Reader:
         return prose or bool(line.strip())
 
     def _git_header(self, file: _File) -> None:
-        names = self._git_names(self._line().removeprefix("diff --git "))
+        try:
+            names = _git_names(self._line().removeprefix("diff --git "))
+        except ValueError as error:
+            self._fail(str(error))
         if names:
             self._name_sides(file, *names)
         self._at += 1
@@ -277,31 +284,11 @@ class _Reader:
                     return
             self._at += 1
 
-    def _git_names(self, text: str) -> tuple[str, str] | None:
-        """The names of a `diff --git` line, if it is clear where the first one ends."""
-        if match := _QUOTED.match(text):
-            return self._name(match[0]), self._name(text[match.end() :].removeprefix(" "))
-        if text.endswith('"') and ' "' in text:
-            first, _, second = text.partition(' "')
-            return first, self._name(f'"{second}')
-        # Names may hold spaces, but unless the file moved (which other lines tell) they are equal.
-        half = len(text) // 2
-        first, space, second = text[:half], text[half : half + 1], text[half + 1 :]
-        if space == " " and len(set(_without_prefixes(first, second))) == 1:
-            return first, second
-        first, _, second = text.partition(" ")
-        return (first, second) if second and " " not in second else None
-
     def _name(self, text: str) -> str:
-        if not text.startswith('"'):
-            return text.partition("\t")[0]  # a TAB ends a name, a date may follow
-        match = _QUOTED.match(text)
-        if not match:
-            self._fail("a quote is not closed")
         try:
-            return _unquoted(match[1])
-        except ValueError:
-            self._fail("a quoted path that cannot be read")
+            return _name(text)
+        except ValueError as error:
+            self._fail(str(error))
 
     def _name_sides(self, file: _File, old: str, new: str) -> None:
         file.names = file.names or (old, new)
@@ -411,3 +398,153 @@ def _without_prefixes(old: str, new: str) -> tuple[str, str]:
     prefixes = old[:1] + new[:1]
     known = prefixes in _PREFIXES or prefixes[::-1] in _PREFIXES  # -R swaps them
     return (old[2:], new[2:]) if known and old[1:2] == new[1:2] == "/" else (old, new)
+
+
+# --- Reading, to show ---
+#
+# Who is asked to allow an edit must see all of it, also of a patch that nobody could apply: so this
+# reader refuses nothing, counts forgivingly and keeps every line, where the one above refuses what
+# it would have to guess. Both read names, headers and operations by the same rules.
+
+PatchLineKind = Literal["hunk", "added", "removed", "context", "note"]
+
+_SIGNS: dict[str, PatchLineKind] = {
+    "+": "added",
+    "-": "removed",
+    " ": "context",
+    "": "context",  # some editors strip the space of an empty line
+    "\\": "note",  # "\\ No newline at end of file"
+}
+_LOOSE_HUNK = re.compile(r"@@+ -[0-9]+(?:,([0-9]{1,9}))? \+[0-9]+(?:,([0-9]{1,9}))? @@")
+
+
+@dataclass(slots=True)
+class ShownFile:
+    """What a patch has of one file, line by line; without a name it is prose around the files."""
+
+    old: str = ""
+    new: str = ""
+    operations: list[Operation] = field(default_factory=list)
+    binary: bool = False
+    lines: list[tuple[PatchLineKind, str]] = field(default_factory=list)
+    unended: list[int] = field(default_factory=list)
+    """Which lines say that the one before has no newline."""
+
+    @property
+    def path(self) -> str:
+        """Its name after the change, or before it if there is none after."""
+        return self.new or self.old
+
+
+def read_patch(text: str) -> list[ShownFile]:
+    """Every line of a patch, by file, in its order; nothing is refused."""
+    return _LooseReader(text).files()
+
+
+class _LooseReader:
+    """A walk down the lines of a patch."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.split("\n")
+        if not self._lines[-1]:
+            self._lines.pop()
+        self._found: list[ShownFile] = []
+        self._start()
+
+    def files(self) -> list[ShownFile]:
+        for line, following in pairwise([*self._lines, ""]):
+            if any(self._owed) and line[:1] in _SIGNS:
+                self._body(line)
+            elif line.startswith("diff --git "):
+                self._start()
+                self._file.old, self._file.new = _shown_names(line.removeprefix("diff --git "))
+            elif line.startswith("--- ") and following.startswith("+++ "):
+                if self._in_hunks or self._labelled or not self._file.path:
+                    self._start()
+                self._label(line[4:], following[4:])
+            elif line.startswith("@@"):
+                self._hunk(line)
+            elif not self._header(line):
+                self._other(line)
+        return [file for file in self._found if file.lines or file.path]
+
+    def _start(self) -> None:
+        self._file = ShownFile()
+        self._found.append(self._file)
+        self._labelled = self._in_hunks = False
+        self._owed = [0, 0]  # lines the hunk still has to show, of the old side and of the new
+
+    def _label(self, old: str, new: str) -> None:
+        """Take the names of the `---` and `+++` lines."""
+        file, sides = self._file, (_shown_name(old), _shown_name(new))
+        self._labelled = True
+        file.old, file.new = _shown_sides(*sides)
+        file.operations += ["add"] if sides[0] == _DEV_NULL else []
+        file.operations += ["delete"] if sides[1] == _DEV_NULL else []
+
+    def _hunk(self, line: str) -> None:
+        counts = _LOOSE_HUNK.match(line)
+        self._owed = [int(counts[1] or 1), int(counts[2] or 1)] if counts else [0, 0]
+        self._in_hunks = True
+        self._file.lines.append(("hunk", line.removesuffix("\r")))
+
+    def _body(self, line: str) -> None:
+        kind = _SIGNS[line[:1]]
+        if line.rstrip() == _NO_NEWLINE:
+            self._file.unended.append(len(self._file.lines))
+        # Like Git, show the CR that a changed line ends with: it may be all that changed.
+        text = line[1:] if kind in ("added", "removed") else line[1:].removesuffix("\r")
+        self._file.lines.append((kind, text.strip() if kind == "note" else text))
+        for side, kinds in enumerate((("context", "removed"), ("context", "added"))):
+            if kind in kinds and self._owed[side]:
+                self._owed[side] -= 1
+
+    def _header(self, line: str) -> bool:
+        """Read a line of the header of a file, if it is one."""
+        file = self._file
+        if self._in_hunks or not file.path:
+            return False
+        if line.startswith(_NOT_SHOWN) or (self._labelled and line.startswith("+++ ")):
+            return True
+        for start, operation in _OPERATIONS.items():
+            if line.startswith(start):
+                file.operations.append(operation)
+                if start.endswith("from "):
+                    file.old = _shown_name(line.removeprefix(start))
+                elif start.endswith("to "):
+                    file.new = _shown_name(line.removeprefix(start))
+                return True
+        return False
+
+    def _other(self, line: str) -> None:
+        file = self._file
+        if self._in_hunks and line[:1] in _SIGNS and line.strip():
+            self._body(line)  # a line its hunk did not count: agents count badly
+        elif line.startswith(("Binary files ", "GIT binary patch")):
+            file.binary = True
+            if not file.path:
+                file.lines.append(("note", line))
+        elif line.strip() and not (file.binary and _BINARY.fullmatch(line)):
+            file.lines.append(("note", line.removesuffix("\r")))
+
+
+def _shown_name(text: str) -> str:
+    """A name; one that cannot be read as it is written."""
+    try:
+        return _name(text).removesuffix("\r")
+    except ValueError:
+        return text
+
+
+def _shown_sides(old: str, new: str) -> tuple[str, str]:
+    """Both names without prefixes; a side that does not exist goes by the name of the other."""
+    old, new = _without_prefixes(old, new)
+    return (new if old == _DEV_NULL else old), (old if new == _DEV_NULL else new)
+
+
+def _shown_names(text: str) -> tuple[str, str]:
+    text = text.removesuffix("\r")
+    try:
+        return _shown_sides(*(_git_names(text) or (text, text)))
+    except ValueError:
+        return text, text

@@ -8,19 +8,16 @@ words: who is asked to allow an edit sees all of it.
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from twofold.convert.line_diff import hunks
+from twofold.convert.patches import Operation, ShownFile, read_patch
 from twofold.text.safe import one_line, sanitize
 from twofold.wire import v2
 
 DiffLineKind: TypeAlias = Literal["file", "hunk", "added", "removed", "context", "note"]
 AnyDiff: TypeAlias = v2.Diff | v2.JulyDiff | v2.JuneDiff
-
-_CONTEXT = 3
-# Comparing costs up to the square of the lines (difflib): of more, all old go and all new come.
-_COMPARED = 1500
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ def _patched(changes: list[v2.DiffChange], written: str, text: str) -> list[Diff
         lines = [_told(change) for change in changes]
         lines.append(DiffLine("note", f"a patch of the format {one_line(written)}:"))
         return lines + [_line("context", line) for line in _split(text)]
-    files = [file for file in _Reader(text).files() if file.lines or file.named]
+    files = read_patch(text)
     left = dict(enumerate(changes))
     places = {path: place for place, change in left.items() for path in _paths(change)}
     lines = []
@@ -60,7 +57,7 @@ def _patched(changes: list[v2.DiffChange], written: str, text: str) -> list[Diff
             if candidate in left and _speaks_of(file.path, left[candidate]):
                 change = left.pop(candidate)
                 break
-        lines += file.shown(change)
+        lines += _shown(file, change)
     return lines + [_told(change) for change in left.values()]
 
 
@@ -131,206 +128,43 @@ def _told(change: v2.DiffChange) -> DiffLine:
 
 # ---- patches -------------------------------------------------------------------------------
 
-_HUNK = re.compile(r"@@+ -[0-9]+(?:,([0-9]{1,9}))? \+[0-9]+(?:,([0-9]{1,9}))? @@")
-_KINDS: dict[str, DiffLineKind] = {
-    "+": "added",
-    "-": "removed",
-    " ": "context",
-    "": "context",  # some editors strip the space of an empty line
-    "\\": "note",  # "\ No newline at end of file"
+_OPERATIONS: dict[Operation, str] = {
+    "add": "new file",
+    "delete": "deleted",
+    "move": "moved",
+    "copy": "copied",
 }
-_NO_NEWLINE = "\\ No newline at end of file"
-_BINARY_DATA = re.compile(r"(?:literal|delta) [0-9]+|[A-Za-z][!-~]+|")
-_HEADERS = {
-    "new file mode": "new file",
-    "deleted file mode": "deleted",
-    "rename from": "moved",
-    "rename to": "moved",
-    "copy from": "copied",
-    "copy to": "copied",
-}
-_HEADER = re.compile(f"({'|'.join(_HEADERS)}) (.*)")
-_SILENT = ("index ", "similarity index ", "dissimilarity index ")
 
 
-@dataclass(slots=True)
-class _File:
-    """What a patch says of one file."""
-
-    old: str = ""
-    new: str = ""
-    words: list[str] = field(default_factory=list)
-    lines: list[DiffLine] = field(default_factory=list)
-    unended: list[int] = field(default_factory=list)
-    """Where its lines say that one before has no newline."""
-    labelled: bool = False
-    hunks: bool = False
-    binary: bool = False
-
-    @property
-    def path(self) -> str:
-        return self.new or self.old
-
-    @property
-    def named(self) -> bool:
-        return bool(self.path)
-
-    def shown(self, change: v2.DiffChange | None) -> list[DiffLine]:
-        """Its lines under its name; without a name they are prose around the files."""
-        self._settle_ends()
-        if change is not None:
-            words = _words(change)
-            if isinstance(change, v2.DiffModify) and self.lines:
-                words.remove("modified")  # which the lines show
-            return [_file(_name(change), words + self.words), *self.lines]
-        if not self.named:
-            return self.lines
-        pair = self.words and self.words[0] in ("moved", "copied") and self.old and self.new
-        name = f"{one_line(self.old)} → {one_line(self.new)}" if pair else one_line(self.path)
-        return [_file(name, self.words), *self.lines]
-
-    def _settle_ends(self) -> None:
-        """Say that a newline is missing only where that is a difference, and once.
-
-        Texts that both end without one may be pieces of a file, of whose end nobody knows.
-        """
-        before = {self.lines[place - 1].kind for place in self.unended if place}
-        differ = len(before) == 1 and before <= {"added", "removed"}
-        if differ and not {"new file", "deleted"} & set(self.words):
-            self.lines[self.unended[0]] = DiffLine("note", "no newline at the end")
-        for place in reversed(self.unended[1:] if differ else self.unended):
-            del self.lines[place]
-        self.unended = []
-
-    def label(self, old: str, new: str) -> None:
-        """Take the names of the `---` and `+++` lines."""
-        self.labelled = True
-        self.old, self.new = _sides(_label(old), _label(new))
-        self.words += [word for side, word in ((old, "new file"), (new, "deleted")) if _no(side)]
+def _shown(file: ShownFile, change: v2.DiffChange | None) -> list[DiffLine]:
+    """The lines of a file under its name; without a name they are prose around the files."""
+    facts = [_OPERATIONS[each] for each in file.operations if each in _OPERATIONS]
+    facts += ["binary"] if file.binary else []
+    lines = [_line(kind, text) for kind, text in file.lines]
+    _settle_ends(lines, file.unended, is_whole=bool({"new file", "deleted"} & {*facts}))
+    if change is not None:
+        words = _words(change)
+        if isinstance(change, v2.DiffModify) and lines:
+            words.remove("modified")  # which the lines show
+        return [_file(_name(change), words + facts), *lines]
+    if not file.path:
+        return lines
+    pair = facts and facts[0] in ("moved", "copied") and file.old and file.new
+    name = f"{one_line(file.old)} → {one_line(file.new)}" if pair else one_line(file.path)
+    return [_file(name, facts), *lines]
 
 
-class _Reader:
-    """A walk down the lines of a patch."""
+def _settle_ends(lines: list[DiffLine], unended: list[int], *, is_whole: bool) -> None:
+    """Mention a missing newline only where that is a difference, and once.
 
-    def __init__(self, text: str) -> None:
-        self._lines = _split(text)
-        self._file = _File()
-        self._found = [self._file]
-        self._owed = [0, 0]  # lines the hunk still has to show, of the old side and of the new
-
-    def files(self) -> list[_File]:
-        for line, following in pairwise([*self._lines, ""]):
-            if any(self._owed) and line[:1] in _KINDS:
-                self._body(line)
-            elif line.startswith("diff --git "):
-                self._start()
-                self._file.old, self._file.new = _git_names(line.removeprefix("diff --git "))
-            elif line.startswith("--- ") and following.startswith("+++ "):
-                if self._file.hunks or self._file.labelled or not self._file.named:
-                    self._start()
-                self._file.label(line[4:], following[4:])
-            elif line.startswith("@@"):
-                self._hunk(line)
-            elif not self._header(line):
-                self._other(line)
-        return self._found
-
-    def _start(self) -> None:
-        self._file = _File()
-        self._found.append(self._file)
-        self._owed = [0, 0]
-
-    def _hunk(self, line: str) -> None:
-        counts = _HUNK.match(line)
-        self._owed = [int(counts[1] or 1), int(counts[2] or 1)] if counts else [0, 0]
-        self._file.hunks = True
-        self._file.lines.append(_line("hunk", line.removesuffix("\r")))
-
-    def _body(self, line: str) -> None:
-        kind = _KINDS[line[:1]]
-        if line.rstrip() == _NO_NEWLINE:
-            self._file.unended.append(len(self._file.lines))
-        # Like Git, show the CR that a changed line ends with: it may be all that changed.
-        text = line[1:] if kind in ("added", "removed") else line[1:].removesuffix("\r")
-        self._file.lines.append(_line(kind, text.strip() if kind == "note" else text))
-        for side, kinds in enumerate((("context", "removed"), ("context", "added"))):
-            if kind in kinds and self._owed[side]:
-                self._owed[side] -= 1
-
-    def _header(self, line: str) -> bool:
-        """Read a line of the header of a file, if it is one."""
-        file = self._file
-        if file.hunks or not file.named:
-            return False
-        if line.startswith(_SILENT) or (file.labelled and line.startswith("+++ ")):
-            return True
-        header = _HEADER.match(line)
-        if header:
-            file.words.append(_HEADERS[header[1]])
-            if header[1].endswith("from"):
-                file.old = _label(header[2])
-            elif header[1].endswith("to"):
-                file.new = _label(header[2])
-        return bool(header)
-
-    def _other(self, line: str) -> None:
-        file = self._file
-        if file.hunks and line[:1] in _KINDS and line.strip():
-            self._body(line)  # a line its hunk did not count: agents count badly
-        elif line.startswith(("Binary files ", "GIT binary patch")):
-            file.binary = True
-            file.words.append("binary")
-            if not file.named:
-                file.lines.append(_line("note", line))
-        elif line.strip() and not (file.binary and _BINARY_DATA.fullmatch(line)):
-            file.lines.append(_line("note", line.removesuffix("\r")))
-
-
-_QUOTED = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"')
-_ESCAPED = re.compile(rb"\\([0-3][0-7][0-7]|.)", re.DOTALL)
-_ESCAPES = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
-
-
-def _no(label: str) -> bool:
-    return _label(label) == "/dev/null"
-
-
-def _label(text: str) -> str:
-    """A name as Git writes it: quoted if it is unusual, else ended by a TAB or the line."""
-    quoted = _QUOTED.match(text)
-    if not quoted:
-        return text.partition("\t")[0].removesuffix("\r")
-    raw = quoted[1].encode("utf-8", "surrogatepass")
-    return _ESCAPED.sub(_unescaped, raw).decode("utf-8", "replace")
-
-
-def _unescaped(match: re.Match[bytes]) -> bytes:
-    code = match[1]
-    return bytes([int(code, 8)]) if len(code) == 3 else _ESCAPES.get(code, code)
-
-
-def _sides(old: str, new: str) -> tuple[str, str]:
-    """The two names without Git's prefixes; a side that does not exist goes by the other."""
-    if old == "/dev/null":
-        old = "a/" + new.removeprefix("b/") if new.startswith("b/") else new
-    if new == "/dev/null":
-        new = "b/" + old.removeprefix("a/") if old.startswith("a/") else old
-    if old.startswith("a/") and new.startswith("b/"):
-        return old[2:], new[2:]
-    return old, new
-
-
-def _git_names(text: str) -> tuple[str, str]:
-    """The names of a `diff --git` line, as far as it is clear where the first one ends."""
-    text = text.removesuffix("\r")
-    if first := _QUOTED.match(text):
-        return _sides(_label(first[0]), _label(text[first.end() :].strip()))
-    half = len(text) // 2
-    old, new = _sides(text[:half], text[half + 1 :])
-    if old == new and text[half : half + 1] == " ":
-        return old, new
-    first_name, _, second = text.partition(" ")
-    return _sides(first_name, second) if " " not in second else (text, text)
+    Texts that both end without one may be pieces of a file, whose end is not known.
+    """
+    before = {lines[place - 1].kind for place in unended if place}
+    differ = len(before) == 1 and before <= {"added", "removed"}
+    if differ and not is_whole:
+        lines[unended[0]] = DiffLine("note", "no newline at the end")
+    for place in reversed(unended[1:] if differ else unended):
+        del lines[place]
 
 
 # ---- two texts -----------------------------------------------------------------------------
@@ -350,49 +184,19 @@ def _compared(path: str, before: object, after: str) -> list[DiffLine]:
 
 
 def _hunks(old: list[str], new: list[str]) -> Iterator[DiffLine]:
-    # Of long equal ends only the context is compared, or two long files would cost too much.
-    head = _agreeing(old, new)
-    tail = _agreeing(old[head:][::-1], new[head:][::-1])
-    start = max(0, head - _CONTEXT)
-    a = old[start : len(old) - max(0, tail - _CONTEXT)]
-    b = new[start : len(new) - max(0, tail - _CONTEXT)]
-    for group in _groups(a, b, head - start, min(tail, _CONTEXT)):
-        (_, i, _, j, _), (_, _, i_end, _, j_end) = group[0], group[-1]
-        spans = (_span(start + i, i_end - i), _span(start + j, j_end - j))
-        yield DiffLine("hunk", f"@@ -{spans[0]} +{spans[1]} @@")
-        for tag, i, i_end, j, j_end in group:
-            if tag == "equal":
-                yield from (_line("context", line.removesuffix("\r")) for line in a[i:i_end])
-            else:
-                yield from (_line("removed", line) for line in a[i:i_end])
-                yield from (_line("added", line) for line in b[j:j_end])
+    for hunk in hunks(old, new):
+        yield DiffLine("hunk", hunk.header)
+        at = hunk.old
+        for change in hunk.changes:
+            yield from _context(old[at : change.old])
+            yield from (_line("removed", line) for line in old[change.old : change.old_end])
+            yield from (_line("added", line) for line in new[change.new : change.new_end])
+            at = change.old_end
+        yield from _context(old[at : hunk.old_end])
 
 
-_Step: TypeAlias = tuple[str, int, int, int, int]
-
-
-def _groups(a: list[str], b: list[str], head: int, tail: int) -> list[list[_Step]]:
-    if len(a) + len(b) <= 2 * _COMPARED:
-        return [list(group) for group in difflib.SequenceMatcher(None, a, b).get_grouped_opcodes()]
-    i, j = len(a) - tail, len(b) - tail
-    steps: list[_Step] = [
-        ("equal", 0, head, 0, head),
-        ("replace", head, i, head, j),
-        ("equal", i, len(a), j, len(b)),
-    ]
-    return [steps]
-
-
-def _agreeing(a: list[str], b: list[str]) -> int:
-    for count, (one, other) in enumerate(zip(a, b, strict=False)):
-        if one != other:
-            return count
-    return min(len(a), len(b))
-
-
-def _span(start: int, count: int) -> str:
-    # as Git writes it: an empty range names the line before it
-    return f"{start + 1}" if count == 1 else f"{start + 1 if count else start},{count}"
+def _context(lines: list[str]) -> Iterator[DiffLine]:
+    return (_line("context", line.removesuffix("\r")) for line in lines)
 
 
 # Which words of a changed line changed.
