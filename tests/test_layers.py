@@ -24,7 +24,7 @@ class Layer(NamedTuple):
     pure: bool = True
 
 
-SCREEN = frozenset({"msgspec", "click", "prompt_toolkit", "pygments", "pyte", "rich"})
+SCREEN = frozenset({"msgspec", "click", "prompt_toolkit", "pygments", "rich"})
 LEAVES = frozenset({"errors", "text", "version"})
 PURE = LEAVES | {"wire", "rpc", "convert", "session", "policy", "view"}
 PEERS = PURE | {"transport", "peer"}

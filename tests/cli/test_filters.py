@@ -476,7 +476,7 @@ def test_the_command_runs_as_a_module() -> None:
 
 # ---- what the command line needs -------------------------------------------------------------
 
-HEAVY = ["prompt_toolkit", "pygments", "pyte", "rich.console"]
+HEAVY = ["prompt_toolkit", "pygments", "rich.console"]
 
 
 def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -17,8 +17,8 @@ from twofold.term.board import COLOURING, FOLD, Board
 from twofold.term.cards import MOST_ITEMS
 from twofold.term.code import Highlighter
 from twofold.term.display import Display
+from twofold.term.emulator import MOST
 from twofold.term.lines import Parts, line, plain
-from twofold.term.outputs import MOST
 from twofold.view.live import Key
 from twofold.wire import v2
 from twofold.wire.content import ImageContent, TextContent

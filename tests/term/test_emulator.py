@@ -1,15 +1,18 @@
-"""What a terminal of an agent shows: pyte's screen, whatever bytes come, in whatever pieces."""
+"""What a terminal of an agent shows, whatever bytes come, in whatever pieces."""
 
 from itertools import pairwise
 
+import pyte
+import pyte.modes
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from twofold.term.emulator import AT_ONCE, INTERPRETED, KEPT, LONGEST_STRING, Emulator, Screen
+from twofold.term.emulator import AT_ONCE, INTERPRETED, KEPT, Emulator
 from twofold.term.lines import plain
 from twofold.text import sanitize
+from twofold.text.terminal import LONGEST_SEQUENCE
 
 
 def shown(*pieces: bytes, columns: int = 80, rows: int = 24, limit: int = 1000) -> list[str]:
@@ -277,7 +280,6 @@ def test_any_split_of_the_bytes_gives_the_same_lines(
 def test_whatever_is_written_is_safe_to_show_and_nothing_fails(output: bytes) -> None:
     emulator = Emulator(20, 5)
     emulator.feed(output)
-    assert emulator._plain is None
     for line in emulator.lines(100):
         for text, style in line.parts:
             assert text == sanitize(text)
@@ -319,7 +321,7 @@ def test_a_size_that_no_terminal_has_is_made_one(
     ("start", "counted"), [(b"\x1b]0;", 2), (b"\x1bP", 0), (b"\x1b_G", 1), (b"\xc2\x9d2;", 2)]
 )
 def test_a_string_that_never_ends_is_given_up(start: bytes, counted: int) -> None:
-    assert shown(start, b"x" * LONGEST_STRING, b"after") == ["x" * counted + "after"]
+    assert shown(start, b"x" * LONGEST_SEQUENCE, b"after") == ["x" * counted + "after"]
 
 
 def test_accents_do_not_pile_up_without_end() -> None:
@@ -328,46 +330,29 @@ def test_accents_do_not_pile_up_without_end() -> None:
     assert row.endswith("x")
 
 
-def test_saved_cursors_do_not_pile_up() -> None:
-    emulator = Emulator()
-    emulator.feed(b"\x1b7" * 1000)
-    assert len(emulator._screen.savepoints) == 1
+# ---- beside another terminal -------------------------------------------------------------------
+
+# What pyte does as terminals do. It forgets to move rows that nothing was written to, keeps a cell
+# beyond the last column when cells are inserted, and remembers more than one cursor.
+PIECES = [b"words ", b"x", b"\n", b"\r", b"\b", b"\t", b"\x1bM", b"\x1bD", b"\x1bE"]
+PIECES += [b"\x1b[%d%c" % (number, final) for number in (0, 1, 3, 9) for final in b"ABCDEFGPXde"]
+PIECES += [b"\x1b[K", b"\x1b[1K", b"\x1b[2K", b"\x1b[J", b"\x1b[1J", b"\x1b[2J", b"\x1b[H"]
+PIECES += [b"\x1b[3;7H", b"\x1b[99;99H", b"\x1b[1;31m", b"\x1b[44m", b"\x1b[m", b"a" * 33]
 
 
-def test_nothing_is_kept_of_titles() -> None:
-    emulator = Emulator()
-    emulator.feed(b"\x1b]0;secret\x07\x1b]1;secret\x07\x1b]2;secret\x1b\\")
-    assert (emulator._screen.title, emulator._screen.icon_name) == ("", "")
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join))
+def test_the_screen_is_the_one_that_another_emulator_has(output: bytes) -> None:
+    judge = pyte.Screen(20, 5)
+    judge.set_mode(pyte.modes.LNM)
+    pyte.ByteStream(judge).feed(output)
+    emulator = Emulator(20, 5)
+    emulator.feed(output)
+    rows = [*reversed([plain(row) for row in emulator._screen.upwards()][:5])]
+    assert [row.rstrip() for row in rows] == [row.rstrip() for row in judge.display]
+    assert (emulator._screen.x, emulator._screen.y) == (judge.cursor.x, judge.cursor.y)
 
 
-# ---- when pyte fails ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> Emulator:
-    """A terminal that cannot go up."""
-
-    def fail(self: Screen, count: int | None = None) -> None:
-        raise RuntimeError("a fault of the screen")
-
-    monkeypatch.setattr(Screen, "cursor_up", fail)
-    return Emulator(rows=5)
-
-
-def test_what_follows_a_fault_is_shown_as_plain_text(failing: Emulator) -> None:
-    failing.feed(b"one\n\x1b[31mtwo\x1b[m\n\x1b[A50%\r")
-    failing.feed(b"100%\n\x1b[Alast\x1b[")
-    failing.feed(b"31m line")
-    assert texts(failing) == ["one", "two", "100%", "last line"]
-    assert failing.hidden == 0
-
-
-def test_lines_are_counted_after_a_fault_too(failing: Emulator) -> None:
-    failing.feed(b"before\n" * 10 + b"\x1b[A")
-    for _ in range(30):
-        failing.feed(b"a line of plain text\n" * 1000)
-    assert texts(failing, 2) == ["a line of plain text"] * 2
-    assert failing.hidden == 10 + 30_000 - 2
-    failing.feed(b"more\n" * AT_ONCE)
-    assert texts(failing, 1) == ["more"]
-    assert failing.hidden == 10 + 30_000 + AT_ONCE - 1
+def test_half_of_a_wide_character_is_a_blank() -> None:
+    assert shown("日本\x1b[2Gx".encode()) == [" x本"]
+    assert shown("日本\x1b[3Gx".encode()) == ["日x"]
+    assert shown("日本\x1b[2G\x1b[P".encode()) == [" 本"]

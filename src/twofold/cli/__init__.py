@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-_EXTRA = ("click", "prompt_toolkit", "pygments", "pyte", "rich")
+_EXTRA = ("click", "prompt_toolkit", "pygments", "rich")
 _CANCELLED = 5  # as in `status`, which takes long to import
 
 

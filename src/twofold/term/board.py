@@ -26,8 +26,8 @@ from twofold.term.cards import (
     folded,
 )
 from twofold.term.code import allowance
+from twofold.term.emulator import Outputs
 from twofold.term.lines import Drawn, Row, all_rows, cut, line
-from twofold.term.outputs import Outputs
 from twofold.view import live
 from twofold.view.blocks import MessageBlock, PlanBlock, ToolCallBlock
 from twofold.view.live import FOOTER, Key, Live, LiveBlock

@@ -1,690 +1,121 @@
-"""What the terminal of an agent shows.
+"""The screen of an agent's terminal, and the outputs of a session on such screens.
 
-Bytes go in as the program wrote them, whatever they are; lines come out as its screen has them
-now, with what scrolled off above. Only what changes the picture is done: nothing is answered,
-nothing is set on the real terminal, and no text comes out that is not safe to show. When a lot
-comes at once, what nobody could have seen is counted and not interpreted.
+Bytes go in as the program wrote them; lines come out as its screen has them now, with what scrolled
+off above. Only what changes the picture is done: nothing is answered, nothing is set on the real
+terminal, and no text comes out that is not safe to show. When a lot arrives at once, what nobody
+could have seen is counted and not interpreted.
 """
 
-import codecs
-import copy
-import operator
 import re
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, dropwhile, islice
-from typing import Any, Final, TypeAlias, cast
+from itertools import groupby
+from typing import Final, NamedTuple
 
-import pyte
-from pyte import modes
-from pyte.screens import Char, Cursor, Margins, StaticDefaultDict, wcwidth
+from rich.cells import cell_len
 
-from twofold.term.lines import Line, Parts
+from twofold.session import Session, Terminal
+from twofold.term.block_lines import counted
+from twofold.term.lines import Line, Parts, line
 from twofold.text.safe import sanitize
-from twofold.text.terminal import TerminalText
-
-# What a program writes to its terminal, piece by piece: text, control characters, sequences.
-#
-# Bytes come in any pieces; whatever the split, the same comes out, but for text, which comes as it
-# is there. A sequence is handed on only when it is complete. Titles, links, images and whatever
-# else stands between an introducer and its end are passed over, and given up when they do not end.
-
-
-LONGEST_STRING: Final = 1 << 16
-"""So many characters of an unclosed title, link or image are dropped; the next one shows."""
-
-_PIECE = re.compile(
-    r"(?P<text>[^\0-\x1f\x7f-\x9f]++)"
-    r"|(?:\x1b\[|\x9b)(?P<args>[0-?]{0,64}+)(?P<middle>[ -/]{0,4}+)(?P<final>[@-~])?"
-    r"|(?P<osc>\x1b\]|\x9d)"
-    r"|(?P<string>\x1b[PX^_]|[\x90\x98\x9e\x9f])"
-    r"|\x1b(?P<between>[ -/]{0,4}+)(?P<escape>[0-Z\\`-~])?"
-    r"|(?P<control>.)",
-    re.DOTALL,
-)
-_STRING = re.compile(r"[^\x07\x18\x1a\x1b\x9c]*+")
-_OSC = re.compile(r"[^\x07\x18\x1a\x1b\x9c\n]*+")  # its words stand on one line
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Text without any control character."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """A control character that stands for itself, such as a newline."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sequence:
-    """A control sequence: `ESC [`, its arguments, and what it does."""
-
-    text: str
-    args: str
-    final: str
-    """With what stands before it, if anything: `SP q`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Escape:
-    """`ESC` and what follows it: `7`, `(B`."""
-
-    text: str
-    name: str
-
-
-Piece: TypeAlias = Written | Control | Sequence | Escape
-
-
-class Reader:
-    """Reads output. Feed it, and take what is complete."""
-
-    __slots__ = ("_decoder", "_pending", "_string", "_swallowed")
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._pending = ""  # the beginning of a sequence, never long
-        self._string: re.Pattern[str] | None = None  # what may stand in the string we are in
-        self._swallowed = 0
-
-    def feed(self, output: bytes | bytearray) -> Iterator[Piece]:
-        """What is complete with this; it must be taken to the end."""
-        text = self._pending + self._decoder.decode(output)
-        self._pending = ""
-        at = 0
-        while at < len(text):
-            if self._string is not None:
-                at = self._in_string(text, at)
-                continue
-            found = _PIECE.match(text, at)
-            assert found is not None  # any character is a piece
-            at = found.end()
-            piece = self._piece(found, at == len(text))
-            if piece is not None:
-                yield piece
-
-    def _piece(self, found: re.Match[str], last: bool) -> Piece | None:
-        match found.lastgroup:
-            case "text":
-                return Written(found[0])
-            case "control":
-                return Control(found[0])
-            case "final":
-                return Sequence(found[0], found["args"], found["middle"] + found["final"])
-            case "escape":
-                return Escape(found[0], found["between"] + found["escape"])
-            case "osc" | "string":
-                self._string = _OSC if found["osc"] else _STRING
-                self._swallowed = 0
-            case _ if last:  # a sequence that goes on
-                self._pending = found[0]
-        return None  # or one that cannot be: its beginning is left out
-
-    def _in_string(self, text: str, at: int) -> int:
-        """Pass over the words of a title, link or image, and tell what stands after them."""
-        assert self._string is not None
-        body = self._string.match(text, at, at + LONGEST_STRING - self._swallowed)
-        end = body.end() if body else at
-        self._swallowed += end - at
-        if end == len(text) and self._swallowed < LONGEST_STRING:
-            return end
-        if text.startswith("\x1b", end) and end + 1 == len(text):
-            self._pending = "\x1b"  # perhaps the first half of its end
-            return end + 1
-        self._string = None
-        if text.startswith("\x1b\\", end):
-            return end + 2
-        return end + 1 if text.startswith(("\x07", "\x18", "\x1a", "\x9c"), end) else end
-
-
-# The screen of a terminal, and the rows that left it at the top.
-#
-# pyte keeps the cells and moves the cursor. What it leaves out is added here: rows that scroll off,
-# the second screen of full-screen programs, one saved cursor instead of any number. What costs it
-# the whole screen for a few bytes is done otherwise, and what it would lose of the text is kept.
-# Queries get no answer and titles go nowhere.
-
-
-Cells: TypeAlias = StaticDefaultDict[int, Char]
-"""The cells of a row that something was written to, by column, and what the others are."""
+from twofold.text.terminal import Scanner
+from twofold.view.blocks import TerminalItem
 
 KEPT: Final = 1 << 18
 """How much is kept of rows that left the screen: characters, and some for every change of style."""
 _MARKS: Final = 8  # accents and the like on one character, itself included
-_BLANK: Final = Char(" ")
+_TAB: Final = 8
 _RUN = re.compile(r"[ -~]+|[^ -~]")
 
+# ---- styles ----------------------------------------------------------------------------------
 
-class Screen(pyte.Screen):
-    """Cells, a cursor, and `left`: the rows that left at the top, of which `scrolled` says all."""
 
-    def __init__(self, columns: int, lines: int) -> None:
-        self.left: deque[Parts] = deque()
-        self.scrolled = 0
-        self._weight = 0
-        self._main: tuple[list[Cells], Cursor] | None = None
-        self._known = _Known(_BLANK)
-        super().__init__(columns, lines)
-        self.mode.add(modes.LNM)
+class _Pen(NamedTuple):
+    """How text is written from now on."""
+
+    switches: frozenset[str] = frozenset()
+    """What is on of `_SWITCHES`."""
+    fg: str = ""
+    bg: str = ""
 
     @property
-    def above(self) -> int:
-        """How many rows stand above the screen; the second screen has nothing above it."""
-        return self.scrolled if self._main is None else 0
-
-    @property
-    def weight(self) -> int:
-        """How many characters are kept, about: of the rows that left, and of the screen itself."""
-        return self._weight + self.columns * self.lines
-
-    def upwards(self) -> Iterator[Parts]:
-        """The rows from the bottom of the screen up to the first that is kept."""
-        for cells in reversed(self._rows):
-            yield styled(cells, self.columns)
-        if self._main is None:
-            yield from reversed(self.left)
-
-    def reset(self) -> None:
-        """Begin anew: nothing is on the screen, and nothing has ever left it."""
-        super().reset()
-        self.savepoints = []
-        self._main = None
-        self._show([self._fresh() for _ in range(self.lines)])
-        self._forget()
-        # Most programs that we see write to a pipe, where nobody makes CR LF of LF.
-        self.mode.add(modes.LNM)
-
-    def skip(self, lines: int) -> None:
-        """Count so many lines that nobody will see, and begin below them."""
-        scrolled = self.scrolled + self.cursor.y + lines
-        self.reset()
-        self.scrolled = scrolled
-
-    def _show(self, rows: list[Cells]) -> None:
-        self._rows = rows
-        # pyte asks for rows by number, which a list answers as well; it scrolls at once
-        self.buffer = cast("Any", rows)
-
-    def _fresh(self, bg: str = "default") -> Cells:
-        return StaticDefaultDict(_BLANK if bg == "default" else Char(" ", bg=bg))
-
-    # ---- text --------------------------------------------------------------------------------
-
-    def draw(self, data: str) -> None:
-        """Write text without control characters.
-
-        What takes no room and is no accent is left out: pyte would leave out all that follows.
-        """
-        for run in _RUN.findall(data):
-            if " " <= run[0] <= "~":
-                self._draw_plain(run)
-            elif wcwidth(run) > 0 or (unicodedata.combining(run) and self._takes_marks()):
-                super().draw(run)
-
-    def _draw_plain(self, text: str) -> None:
-        if modes.DECAWM not in self.mode:
-            super().draw(text)
-            return
-        cursor, columns = self.cursor, self.columns
-        if self._known.attrs is not cursor.attrs:
-            self._known = _Known(cursor.attrs)
-        at = 0
-        while at < len(text):
-            if cursor.x >= columns:
-                self.carriage_return()
-                self.linefeed()
-            start = cursor.x
-            piece = text[at : at + columns - start]
-            cells = map(self._known.__getitem__, piece)
-            self._rows[cursor.y].update(zip(range(start, columns), cells, strict=False))
-            cursor.x = start + len(piece)
-            at += len(piece)
-
-    def _takes_marks(self) -> bool:
-        """Whether the character before the cursor has room for one more accent."""
-        x, y = self.cursor.x, self.cursor.y
-        if not x and not y:
-            return False
-        place = (y, x - 1) if x else (y - 1, self.columns - 1)
-        return len(self._rows[place[0]][place[1]].data) < _MARKS
-
-    # ---- rows --------------------------------------------------------------------------------
-
-    def index(self) -> None:
-        """One row down; at the bottom everything moves up."""
-        if self.cursor.y == self._region().bottom:
-            self.scroll_up()
-        else:
-            self.cursor_down()
-
-    def reverse_index(self) -> None:
-        """One row up; at the top everything moves down."""
-        if self.cursor.y == self._region().top:
-            self.scroll_down()
-        else:
-            self.cursor_up()
-
-    def scroll_up(self, count: int | None = None) -> None:
-        """Move the rows of the region up; what leaves at the top of the screen is kept."""
-        top, bottom = self._region()
-        gone = self._take(top, bottom, count or 1)
-        while count and gone and not gone[-1]:  # a screen moved away, not a line written
-            gone.pop()
-        if not top and self._main is None:
-            for cells in gone:
-                self._leave(styled(cells, self.columns))
-
-    def scroll_down(self, count: int | None = None) -> None:
-        """Move the rows of the region down; what leaves at the bottom is gone."""
-        top, bottom = self._region()
-        self._shift(top, bottom, count or 1)
-
-    def insert_lines(self, count: int | None = None) -> None:
-        """Move the rows from the cursor on down."""
-        top, bottom = self._region()
-        if top <= self.cursor.y <= bottom:
-            self._shift(self.cursor.y, bottom, count or 1)
-            self.carriage_return()
-
-    def delete_lines(self, count: int | None = None) -> None:
-        """Move the rows below the cursor up over it."""
-        top, bottom = self._region()
-        if top <= self.cursor.y <= bottom:
-            self._take(self.cursor.y, bottom, count or 1)
-            self.carriage_return()
-
-    def _take(self, first: int, bottom: int, count: int) -> list[Cells]:
-        """Take out rows; those below them move up."""
-        count = min(count, bottom - first + 1)
-        gone = self._rows[first : first + count]
-        del self._rows[first : first + count]
-        below = bottom - count + 1
-        self._rows[below:below] = [self._fresh() for _ in range(count)]
-        return gone
-
-    def _shift(self, first: int, bottom: int, count: int) -> None:
-        count = min(count, bottom - first + 1)
-        del self._rows[bottom - count + 1 : bottom + 1]
-        self._rows[first:first] = [self._fresh() for _ in range(count)]
-
-    def _region(self) -> Margins:
-        return self.margins or Margins(0, self.lines - 1)
-
-    def _leave(self, parts: Parts) -> None:
-        self.left.append(parts)
-        self.scrolled += 1
-        self._weight += _weight(parts)
-        while self._weight > KEPT:
-            self._weight -= _weight(self.left.popleft())
-
-    def _forget(self) -> None:
-        self.left.clear()
-        self.scrolled = self._weight = 0
-
-    # ---- erasing -----------------------------------------------------------------------------
-
-    def erase_in_display(self, how: int = 0, *args: Any, **kwargs: Any) -> None:
-        """Erase what follows (0), what comes before (1), all (2), or all that ever was (3)."""
-        y = self.cursor.y
-        erased = {0: (y + 1, self.lines), 1: (0, y), 2: (0, self.lines), 3: (0, self.lines)}
-        if how not in erased:
-            return
-        first, end = erased[how]
-        bg = self.cursor.attrs.bg
-        for place in range(first, end):
-            cells = self._rows[place]
-            if cells or cells.default.bg != bg:
-                self._rows[place] = self._fresh(bg)
-        if how == 3:
-            self._forget()
-        elif how < 2:
-            self.erase_in_line(how)
-
-    def erase_in_line(self, how: int = 0, private: bool = False) -> None:
-        """Erase the row from the cursor (0), up to it (1), or all of it (2)."""
-        x, y, bg = self.cursor.x, self.cursor.y, self.cursor.attrs.bg
-        cells = self._rows[y]
-        if how == 2:
-            self._rows[y] = self._fresh(bg)
-        elif how == 0 and cells.default.bg == bg:
-            for column in [column for column in cells if column >= x]:
-                del cells[column]
-        elif how in (0, 1):
-            columns = range(x, self.columns) if how == 0 else range(min(x + 1, self.columns))
-            cells.update(dict.fromkeys(columns, Char(" ", bg=bg)))
-
-    # ---- within a row --------------------------------------------------------------------------
-
-    def insert_characters(self, count: int | None = None) -> None:
-        """Move what follows the cursor to the right."""
-        self._move(self.cursor.x, count or 1)
-
-    def delete_characters(self, count: int | None = None) -> None:
-        """Move what follows to the left, over what stands at the cursor."""
-        self._move(self.cursor.x + (count or 1), -(count or 1))
-
-    def _move(self, first: int, by: int) -> None:
-        """Move the cells from a column on; only those that something was written to cost."""
-        cells = self._rows[self.cursor.y]
-        moved = [(column + by, cell) for column, cell in cells.items() if column >= first]
-        for column in [column for column in cells if column >= self.cursor.x]:
-            del cells[column]
-        cells.update([(column, cell) for column, cell in moved if column < self.columns])
-
-    # ---- the cursor, and the second screen -----------------------------------------------------
-
-    def save_cursor(self) -> None:
-        """Remember the cursor, and forget the one remembered before."""
-        self.savepoints = []
-        super().save_cursor()
-
-    def restore_cursor(self) -> None:
-        """Back to the cursor that was remembered, which it stays."""
-        saved = self.savepoints[-1:]
-        super().restore_cursor()
-        self.savepoints = [each._replace(cursor=copy.copy(each.cursor)) for each in saved]
-
-    def show_second(self) -> None:
-        """Show the second screen, which is empty."""
-        if self._main is None:
-            self._main = self._rows, copy.copy(self.cursor)
-            self._show([self._fresh() for _ in range(self.lines)])
-
-    def show_main(self) -> None:
-        """Show what there was before the second screen."""
-        if self._main is not None:
-            rows, self.cursor = self._main
-            self._main = None
-            self._show(rows)
+    def style(self) -> str:
+        """The style as Rich calls it."""
+        words = [name for name in _SWITCHES.values() if name in self.switches]
+        words += [self.fg] if self.fg else []
+        return " ".join([*words, *(["on", self.bg] if self.bg else [])])
 
 
-class _Known(dict[str, Char]):
-    """Characters in one style; made once, however often they are written."""
-
-    def __init__(self, attrs: Char) -> None:
-        self.attrs = attrs
-
-    def __missing__(self, char: str) -> Char:
-        made = self[char] = self.attrs._replace(data=char)
-        return made
-
-
-def _weight(parts: Parts) -> int:
-    return 16 + sum([16 + len(text) for text, _ in parts])
+_PLAIN_PEN: Final = _Pen()
+_COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_SWITCHES: Final = {1: "bold", 3: "italic", 4: "underline", 9: "strike", 7: "reverse"}
+_OFF: Final = {20 + number: name for number, name in _SWITCHES.items()} | {22: "bold"}
+# The palette of xterm: sixteen colours of its own, a cube of six levels, shades of grey.
+_SIXTEEN: Final = (
+    *("000000", "cd0000", "00cd00", "cdcd00", "0000ee", "cd00cd", "00cdcd", "e5e5e5"),
+    *("7f7f7f", "ff0000", "00ff00", "ffff00", "5c5cff", "ff00ff", "00ffff", "ffffff"),
+)
+_LEVELS: Final = (0, 95, 135, 175, 215, 255)
 
 
-# ---- rows as parts ---------------------------------------------------------------------------
+def _palette(number: int) -> str:
+    """One of 256 colours; none for a number beyond them."""
+    if number < 16:
+        return f"#{_SIXTEEN[number]}"
+    if number < 232:
+        red, rest = divmod(number - 16, 36)
+        return _rgb(_LEVELS[red], _LEVELS[rest // 6], _LEVELS[rest % 6])
+    return _rgb(*[8 + 10 * (number - 232)] * 3) if number < 256 else ""
 
 
-def styled(cells: Cells, columns: int) -> Parts:
-    """A row as text in styles, safe to show, without the blanks at its end."""
-    default = cells.default
-    if not cells:
-        return () if default == _BLANK else ((" " * columns, _style(default[1:])),)
-    width = max(cells) + 1 if default == _BLANK else columns
-    made: list[tuple[str, str]] = []
-    text: list[str] = []
-    attrs: tuple[Any, ...] = default[1:]
-    for column in range(width):
-        char = cells.get(column, default)
-        if char[1:] != attrs:
-            made.append(("".join(text), _style(attrs)))
-            text, attrs = [], char[1:]
-        text.append(char.data)
-    made.append(("".join(text), _style(attrs)))
-    while made and not _grounded(made[-1][1]):
-        last, style = made.pop()
-        if last := last.rstrip(" "):
-            made.append((last, style))
-            break
-    return tuple([(sanitize(text), style) for text, style in made if text])
-
-
-_NAMES: Final = {"bfightmagenta": "bright_magenta"}  # which is how pyte spells it
-_HEX: Final = re.compile(r"[0-9a-f]{6}")
-_NAMED: Final = re.compile(r"(bright)?(black|red|green|yellow|blue|magenta|cyan|white)")
+def _rgb(red: int, green: int, blue: int) -> str:
+    return f"#{red:02x}{green:02x}{blue:02x}" if max(red, green, blue) < 256 else ""
 
 
 @lru_cache(maxsize=512)
-def _style(attrs: tuple[Any, ...]) -> str:
-    char = Char(" ", *attrs)
-    fg, bg = _colour(char.fg), _colour(char.bg)
-    flags = {
-        "bold": char.bold,
-        "italic": char.italics,
-        "underline": char.underscore,
-        "strike": char.strikethrough,
-        "reverse": char.reverse,
-    }
-    words = [word for word, on in flags.items() if on]
-    return " ".join([*words, *([fg] if fg else []), *(["on", bg] if bg else [])])
+def _rendition(pen: _Pen, args: str) -> _Pen:
+    """The pen after a sequence that selects a style; unknown arguments change nothing."""
+    numbers = iter(_style_arguments(args))
+    for number in numbers:
+        if number == 0:
+            pen = _PLAIN_PEN
+        elif number in _SWITCHES:
+            pen = pen._replace(switches=pen.switches | {_SWITCHES[number]})
+        elif number in _OFF:
+            pen = pen._replace(switches=pen.switches - {_OFF[number]})
+        elif number in (38, 48):
+            colour = _extended(numbers)
+            pen = pen if colour is None else _coloured(pen, colour, ground=number == 48)
+        elif number in (39, 49):
+            pen = _coloured(pen, "", ground=number == 49)
+        elif 30 <= number < 50 or 90 <= number < 110:
+            base, bright = (90, "bright_") if number >= 90 else (30, "")
+            ground, colour_number = divmod(number - base, 10)
+            if colour_number < len(_COLOURS):
+                pen = _coloured(pen, bright + _COLOURS[colour_number], ground=ground == 1)
+    return pen
 
 
-def _colour(name: str) -> str:
-    """A colour as Rich calls it; none for what is no colour, whoever made it up."""
-    if _HEX.fullmatch(name):
-        return f"#{name}"
-    name = name.replace("brown", "yellow")
-    found = _NAMED.fullmatch(name)
-    if found is None:
-        return _NAMES.get(name, "")
-    return f"bright_{found[2]}" if found[1] else found[2]
+def _coloured(pen: _Pen, colour: str, *, ground: bool) -> _Pen:
+    return pen._replace(bg=colour) if ground else pen._replace(fg=colour)
 
 
-def _grounded(style: str) -> bool:
-    """Whether blanks can be seen in this style."""
-    return bool({"on", "reverse", "underline", "strike"}.intersection(style.split()))
+def _extended(numbers: Iterator[int]) -> str | None:
+    """The colour that follows 38 or 48: of the palette, or red, green and blue."""
+    kind = next(numbers, 0)
+    if kind == 5:
+        found = next(numbers, None)
+        return None if found is None else _palette(found)
+    if kind == 2:
+        parts = [each for each, _ in zip(numbers, range(3), strict=False)]
+        return _rgb(*parts) if len(parts) == 3 else None
+    return None
 
 
-AT_ONCE: Final = 128 * 1024
-"""Of more bytes in one go than this only the end is interpreted."""
-INTERPRETED: Final = 64 * 1024
-_PLAIN: Final = 1 << 18  # characters kept of a terminal that is shown as plain text
-_LARGEST_ARGUMENT: Final = 9_999
-
-_CONTROLS: Final = {
-    "\b": "backspace",
-    "\t": "tab",
-    "\n": "linefeed",
-    "\v": "linefeed",
-    "\f": "linefeed",
-    "\r": "carriage_return",
-    "\x84": "index",
-    "\x85": "linefeed",
-    "\x88": "set_tab_stop",
-    "\x8d": "reverse_index",
-}
-_ESCAPES: Final = {
-    "7": "save_cursor",
-    "8": "restore_cursor",
-    "D": "index",
-    "E": "linefeed",
-    "H": "set_tab_stop",
-    "M": "reverse_index",
-    "c": "reset",
-}
-# What a sequence does, and how many arguments it takes.
-_SEQUENCES: Final = {
-    "@": ("insert_characters", 1),
-    "A": ("cursor_up", 1),
-    "B": ("cursor_down", 1),
-    "C": ("cursor_forward", 1),
-    "D": ("cursor_back", 1),
-    "E": ("cursor_down1", 1),
-    "F": ("cursor_up1", 1),
-    "G": ("cursor_to_column", 1),
-    "H": ("cursor_position", 2),
-    "J": ("erase_in_display", 1),
-    "K": ("erase_in_line", 1),
-    "L": ("insert_lines", 1),
-    "M": ("delete_lines", 1),
-    "P": ("delete_characters", 1),
-    "S": ("scroll_up", 1),
-    "T": ("scroll_down", 1),
-    "X": ("erase_characters", 1),
-    "`": ("cursor_to_column", 1),
-    "a": ("cursor_forward", 1),
-    "d": ("cursor_to_line", 1),
-    "e": ("cursor_down", 1),
-    "f": ("cursor_position", 2),
-    "g": ("clear_tab_stop", 1),
-    "r": ("set_margins", 2),
-    "s": ("save_cursor", 0),
-    "u": ("restore_cursor", 0),
-}
-_SECOND_SCREEN: Final = frozenset({47, 1047, 1049})
-_WRAP: Final = 7
-
-
-class Emulator:
-    """A terminal that a program writes to. Feed it, and look at its `lines`."""
-
-    __slots__ = ("_before", "_drawn", "_plain", "_reader", "_screen", "_told", "hidden")
-
-    def __init__(self, columns: int = 80, rows: int = 24) -> None:
-        """A size that no terminal has is taken for the nearest that one could have."""
-        self._screen = Screen(min(max(columns, 20), 500), min(max(rows, 5), 200))
-        self._reader = Reader()
-        self._drawn = ""  # the character written last, which can be repeated
-        self._plain: TerminalText | None = None
-        self._before: list[Parts] = []  # what stood on the screen when it failed, from below
-        self._told = 0  # lines written since then
-        self.hidden = 0
-        """How many rows stand above those that `lines` gave last."""
-
-    @property
-    def weight(self) -> int:
-        """How many characters it holds, about."""
-        return self._screen.weight
-
-    def feed(self, data: bytes | bytearray, most: int = AT_ONCE) -> None:
-        """Take in what the program wrote next; of more than `most` bytes only the end."""
-        if len(data) > most:
-            data = self._end(data, min(most, INTERPRETED))
-        for piece in self._reader.feed(data):
-            if self._plain is None:
-                try:
-                    self._do(piece)
-                    continue
-                except Exception:  # what pyte cannot do is no reason to lose what follows
-                    self._give_up()
-            self._write_plain(piece)
-
-    def lines(self, limit: int) -> list[Line]:
-        """The last rows of what there is to see, at most so many."""
-        rows, total = self._upwards()
-        shown: list[Parts] = []
-        blank = True  # so far
-        for row in rows:
-            blank = blank and not row
-            if blank:
-                total -= 1
-            elif len(shown) < limit:
-                shown.append(row)
-            else:
-                break
-        self.hidden = total - len(shown)
-        return [Line(parts, prose=False) for parts in reversed(shown)]
-
-    def _upwards(self) -> tuple[Iterator[Parts], int]:
-        """The rows from the last one up, and how many there are with those not kept any more."""
-        screen = self._screen
-        if self._plain is None:
-            return screen.upwards(), screen.above + screen.lines
-        written: list[Parts] = [((row, ""),) for row in self._plain.text.split("\n")]
-        written = [parts if parts[0][0] else () for parts in written]
-        rows = chain(reversed(written), self._before, reversed(screen.left))
-        return rows, screen.scrolled + len(self._before) + self._told + 1
-
-    def _end(self, data: bytes | bytearray, size: int) -> bytes | bytearray:
-        """The end of a lot of output, from the start of a line; what comes before is counted."""
-        start = len(data) - size
-        # a line that is longer than that is cut
-        start = data.find(b"\n", start, start + size // 2) + 1 or start
-        while start < len(data) and data[start] & 0xC0 == 0x80:  # within a character
-            start += 1
-        lines = data.count(b"\n", 0, start)
-        self._reader = Reader()
-        if self._plain is None:
-            self._screen.skip(lines)
-        else:
-            self._told += lines
-        return data[start:]
-
-    # ---- what is written -----------------------------------------------------------------------
-
-    def _do(self, piece: Piece) -> None:
-        screen = self._screen
-        match piece:
-            case Written(text):
-                screen.draw(text)
-                self._drawn = text[-1]
-            case Control(text) if name := _CONTROLS.get(text):
-                getattr(screen, name)()
-            case Escape(_, name) if method := _ESCAPES.get(name):
-                getattr(screen, method)()
-            case Sequence(_, args, final):
-                self._sequence(args, final)
-            case _:
-                pass  # does nothing that could be seen
-
-    def _sequence(self, args: str, final: str) -> None:
-        screen = self._screen
-        if args[:1] in ("<", "=", ">"):  # speaks of keys and of what the terminal can do
-            return
-        private = args.startswith("?")
-        if private and final in "hl":
-            self._modes(_numbers(args[1:]), on=final == "h")
-        elif private and final not in "JK":
-            return
-        elif final == "m":
-            screen.select_graphic_rendition(*_rendition(args))
-        elif final == "b" and self._drawn:
-            screen.draw(self._drawn * min(_numbers(args)[0] or 1, screen.columns))
-        elif final in _SEQUENCES:
-            name, count = _SEQUENCES[final]
-            act: Callable[..., None] = getattr(screen, name)
-            act(*_numbers(args.removeprefix("?"))[:count])
-
-    def _modes(self, modes: list[int], *, on: bool) -> None:
-        if _SECOND_SCREEN.intersection(modes):
-            if on:
-                self._screen.show_second()
-            else:
-                self._screen.show_main()
-        if _WRAP in modes:
-            change = self._screen.set_mode if on else self._screen.reset_mode
-            change(_WRAP, private=True)
-
-    # ---- when it fails -------------------------------------------------------------------------
-
-    def _give_up(self) -> None:
-        """From here on plain text, below what there is."""
-        self._plain = TerminalText(_PLAIN)
-        rows = islice(self._screen.upwards(), self._screen.lines)
-        self._before = list(dropwhile(operator.not_, rows))
-
-    def _write_plain(self, piece: Piece) -> None:
-        assert self._plain is not None
-        self._plain.feed(piece.text.encode())
-        self._told += piece.text in ("\n", "\v", "\f")
-
-
-def _numbers(args: str) -> list[int]:
-    """Arguments as numbers; what is none of them is 0, which stands for the usual."""
-    return [min(int(arg), _LARGEST_ARGUMENT) if arg.isdecimal() else 0 for arg in args.split(";")]
-
-
-def _rendition(args: str) -> list[int]:
-    """The arguments of a style, those with colons in the old way of writing them."""
+def _style_arguments(args: str) -> list[int]:
+    """The arguments of a style, those with colons in the older notation."""
     made: list[int] = []
     for arg in args.split(";"):
         first, *more = _numbers(arg.replace(":", ";"))
@@ -697,3 +128,675 @@ def _rendition(args: str) -> list[int]:
         elif first in (38, 48) and more[0] == 2 and len(more) >= 4:
             made += (first, 2, *more[-3:])  # a colour space may stand before the three
     return made
+
+
+_LARGEST_ARGUMENT: Final = 9_999
+
+
+def _numbers(args: str) -> list[int]:
+    """Arguments as numbers; what is none of them is 0, which stands for the usual."""
+    return [min(int(arg), _LARGEST_ARGUMENT) if arg.isdecimal() else 0 for arg in args.split(";")]
+
+
+# ---- rows ------------------------------------------------------------------------------------
+
+
+class _Row:
+    """The cells of a row up to the last that was written to: a character and a style for each.
+
+    A wide character is followed by an empty cell.
+    """
+
+    __slots__ = ("chars", "styles")
+
+    def __init__(self, width: int = 0, style: str = "") -> None:
+        self.chars: list[str] = [" "] * width
+        self.styles: list[str] = [style] * width
+
+    def write(self, at: int, text: str | list[str], style: str) -> None:
+        """Write over the cells from a column on, one for each character."""
+        chars, styles = self.chars, self.styles
+        size, end = len(chars), at + len(text)
+        if at > size:
+            chars += " " * (at - size)
+            styles += [""] * (at - size)
+        elif at < size:  # half of a wide character is none
+            if not chars[at] and at:
+                chars[at - 1] = " "
+            if end < size and not chars[end]:
+                chars[end] = " "
+        chars[at:end] = text
+        styles[at:end] = [style] * len(text)
+
+    def insert(self, at: int, count: int, width: int) -> None:
+        """Move the cells from a column on to the right."""
+        if at < len(self.chars):
+            self._split(at)
+            self.chars[at:at] = " " * count
+            self.styles[at:at] = [""] * count
+            self.cut(width)
+
+    def delete(self, at: int, count: int) -> None:
+        """Move the cells that follow to the left."""
+        self._split(at)
+        self._split(at + count)
+        del self.chars[at : at + count]
+        del self.styles[at : at + count]
+
+    def cut(self, at: int) -> None:
+        """Forget the cells from a column on."""
+        self._split(at)
+        del self.chars[at:]
+        del self.styles[at:]
+
+    def _split(self, at: int) -> None:
+        """Make blanks of a wide character that would be cut in half at a column."""
+        if 0 < at < len(self.chars) and not self.chars[at]:
+            self.chars[at - 1] = self.chars[at] = " "
+
+    def parts(self) -> Parts:
+        """The row as text in styles, safe to show, without the blanks at its end."""
+        styles = self.styles
+        if not styles:
+            return ()
+        if styles.count(styles[0]) == len(styles):
+            made = [("".join(self.chars), styles[0])]
+        else:
+            made, at = [], 0
+            for style, cells in groupby(styles):
+                end = at + len(list(cells))
+                made.append(("".join(self.chars[at:end]), style))
+                at = end
+        while made and not _shows_blanks(made[-1][1]):
+            text, style = made.pop()
+            if text := text.rstrip(" "):
+                made.append((text, style))
+                break
+        return tuple([(sanitize(text), style) for text, style in made if text])
+
+
+@lru_cache(maxsize=512)
+def _shows_blanks(style: str) -> bool:
+    return bool({"on", "reverse", "underline", "strike"}.intersection(style.split()))
+
+
+def _weight(parts: Parts) -> int:
+    return 16 + sum([16 + len(text) for text, _ in parts])
+
+
+# ---- the screen ------------------------------------------------------------------------------
+
+
+class _Saved(NamedTuple):
+    """A cursor that was saved."""
+
+    x: int = 0
+    y: int = 0
+    pen: _Pen = _PLAIN_PEN
+    wraps: bool = True
+
+
+class Screen:
+    """Rows, a cursor, and the rows that left at the top.
+
+    `x` is the number of columns after the last column was written to: the next character wraps.
+    """
+
+    x: int
+    y: int
+    wraps: bool
+    """Whether text goes on in the next row where it does not fit."""
+
+    def __init__(self, columns: int, lines: int) -> None:
+        self.columns = columns
+        self.lines = lines
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew: nothing is on the screen, and nothing has ever left it."""
+        self._rows = self._blank()
+        self._main: tuple[list[_Row], _Saved] | None = None
+        self._top, self._bottom = 0, self.lines - 1
+        self._tabs = set(range(_TAB, self.columns, _TAB))
+        self._saved = _Saved()
+        self._move_to(self._saved)
+        self._forget()
+
+    def _blank(self) -> list[_Row]:
+        return [_Row() for _ in range(self.lines)]
+
+    def _forget(self) -> None:
+        self._left: deque[Parts] = deque()
+        self._scrolled = self._weight = 0
+
+    @property
+    def above(self) -> int:
+        """How many rows left at the top; the second screen has nothing above it."""
+        return self._scrolled if self._main is None else 0
+
+    @property
+    def weight(self) -> int:
+        """How many characters are kept, about: of the rows that left, and of the screen itself."""
+        return self._weight + self.columns * self.lines
+
+    def upwards(self) -> Iterator[Parts]:
+        """The rows from the bottom of the screen up to the first that is kept."""
+        for row in reversed(self._rows):
+            yield row.parts()
+        if self._main is None:
+            yield from reversed(self._left)
+
+    def skip(self, lines: int) -> None:
+        """Count so many lines that nobody will see, and begin below them."""
+        scrolled = self._scrolled + self.y + lines
+        self.reset()
+        self._scrolled = scrolled
+
+    # ---- text
+
+    def draw(self, text: str) -> None:
+        """Write text without control characters."""
+        for run in _RUN.findall(text):
+            if " " <= run[0] <= "~":
+                self._draw_plain(run)
+            elif width := cell_len(run):
+                self._draw_plain(run) if width == 1 else self._draw_wide(run)
+            elif unicodedata.combining(run):  # anything else without a width is left out
+                self._add_mark(run)
+
+    def _draw_plain(self, text: str) -> None:
+        if not self.wraps:
+            text = self._clipped(text)
+        columns, at = self.columns, 0
+        while at < len(text):
+            if self.x >= columns:
+                self.linefeed()
+            start = self.x
+            piece = text[at : at + columns - start] if at or len(text) > columns - start else text
+            self._rows[self.y].write(start, piece, self._style)
+            self.x = start + len(piece)
+            at += len(piece)
+
+    def _clipped(self, text: str) -> str:
+        """What is seen where nothing wraps: all that does not fit is written to the last column."""
+        self.x = min(self.x, self.columns - 1)
+        room = self.columns - self.x
+        return text if len(text) <= room else text[: room - 1] + text[-1]
+
+    def _draw_wide(self, char: str) -> None:
+        if self.x + 2 > self.columns:
+            if self.wraps:
+                self.linefeed()
+            else:
+                self.x = self.columns - 2
+        self._rows[self.y].write(self.x, [char, ""], self._style)
+        self.x += 2
+
+    def _add_mark(self, mark: str) -> None:
+        """Put an accent on the character before the cursor."""
+        y, x = (self.y, self.x) if self.x else (self.y - 1, self.columns)
+        chars = self._rows[y].chars if y >= 0 else []
+        at = x - 1
+        while 0 < at < len(chars) and not chars[at]:
+            at -= 1
+        if 0 <= at < len(chars) and len(chars[at]) < _MARKS:
+            chars[at] = unicodedata.normalize("NFC", chars[at] + mark)
+
+    # ---- rows
+
+    def linefeed(self) -> None:
+        """To the beginning of the next row.
+
+        Most programs that we see write to a pipe, where nobody makes CR LF of LF.
+        """
+        self.index()
+        self.x = 0
+
+    def index(self) -> None:
+        """One row down; at the bottom everything moves up."""
+        if self.y == self._bottom:
+            self._scroll_up(1)
+        elif self.y < self.lines - 1:
+            self.y += 1
+
+    def reverse_index(self) -> None:
+        """One row up; at the top everything moves down."""
+        if self.y == self._top:
+            self.scroll_down(1)
+        elif self.y:
+            self.y -= 1
+
+    def scroll_up(self, count: int) -> None:
+        """Move the rows of the region up; what leaves at the top of the screen is kept."""
+        self._scroll_up(count, trim=True)
+
+    def _scroll_up(self, count: int, *, trim: bool = False) -> None:
+        gone = self._take(self._top, count)
+        while trim and gone and not gone[-1].chars:  # a screen moved away, not a line written
+            gone.pop()
+        if self._top or self._main is not None:
+            return
+        for row in gone:
+            parts = row.parts()
+            self._left.append(parts)
+            self._weight += _weight(parts)
+        self._scrolled += len(gone)
+        while self._weight > KEPT:
+            self._weight -= _weight(self._left.popleft())
+
+    def scroll_down(self, count: int) -> None:
+        """Move the rows of the region down; what leaves at the bottom is gone."""
+        self._shift(self._top, count)
+
+    def insert_lines(self, count: int) -> None:
+        """Move the rows from the cursor on down."""
+        if self._top <= self.y <= self._bottom:
+            self._shift(self.y, count)
+            self.x = 0
+
+    def delete_lines(self, count: int) -> None:
+        """Move the rows below the cursor up over it."""
+        if self._top <= self.y <= self._bottom:
+            self._take(self.y, count)
+            self.x = 0
+
+    def _take(self, first: int, count: int) -> list[_Row]:
+        """Take out rows; those below them, up to the end of the region, move up."""
+        count = min(count, self._bottom - first + 1)
+        gone = self._rows[first : first + count]
+        del self._rows[first : first + count]
+        below = self._bottom - count + 1
+        self._rows[below:below] = [_Row() for _ in range(count)]
+        return gone
+
+    def _shift(self, first: int, count: int) -> None:
+        count = min(count, self._bottom - first + 1)
+        del self._rows[self._bottom - count + 1 : self._bottom + 1]
+        self._rows[first:first] = [_Row() for _ in range(count)]
+
+    def set_region(self, top: int, bottom: int) -> None:
+        """Scroll only the rows from one to another, counted from 1; 0: the first, and the last."""
+        first, last = max(1, top) - 1, min(bottom or self.lines, self.lines) - 1
+        if first < last:
+            self._top, self._bottom = first, last
+            self.x = self.y = 0
+
+    # ---- erasing
+
+    def erase_display(self, how: int) -> None:
+        """Erase what follows (0), what comes before (1), all (2), or all that ever was (3)."""
+        erased = {0: (self.y + 1, self.lines), 1: (0, self.y), 2: (0, self.lines)}
+        erased[3] = erased[2]
+        if how not in erased:
+            return
+        for place in range(*erased[how]):
+            self._rows[place] = self._erased_row()
+        if how == 3:
+            self._forget()
+        elif how < 2:
+            self.erase_line(how)
+
+    def _erased_row(self) -> _Row:
+        return _Row(self.columns, f"on {self.pen.bg}") if self.pen.bg else _Row()
+
+    def erase_line(self, how: int) -> None:
+        """Erase the row from the cursor (0), up to it (1), or all of it (2)."""
+        row = self._rows[self.y]
+        if how == 2:
+            self._rows[self.y] = self._erased_row()
+        elif how == 1:
+            self._erase(0, min(self.x + 1, self.columns))
+        elif how == 0:
+            row.cut(self.x)
+            if self.pen.bg:
+                self._erase(self.x, self.columns - self.x)
+
+    def erase_characters(self, count: int) -> None:
+        """Erase so many cells from the cursor on."""
+        self._erase(self.x, min(count, self.columns - self.x))
+
+    def _erase(self, at: int, count: int) -> None:
+        if count > 0:
+            style = f"on {self.pen.bg}" if self.pen.bg else ""
+            self._rows[self.y].write(at, " " * count, style)
+
+    def insert_characters(self, count: int) -> None:
+        """Move what follows the cursor to the right."""
+        self._rows[self.y].insert(self.x, min(count, self.columns), self.columns)
+
+    def delete_characters(self, count: int) -> None:
+        """Move what follows to the left, over what stands at the cursor."""
+        self._rows[self.y].delete(self.x, count)
+
+    # ---- the cursor
+
+    @property
+    def pen(self) -> _Pen:
+        """How text is written."""
+        return self._pen
+
+    @pen.setter
+    def pen(self, pen: _Pen) -> None:
+        self._pen, self._style = pen, pen.style
+
+    def carriage_return(self) -> None:
+        """To the beginning of the row."""
+        self.x = 0
+
+    def back(self, count: int = 1) -> None:
+        """To the left."""
+        self.x = max(0, min(self.x, self.columns - 1) - count)
+
+    def forward(self, count: int) -> None:
+        """To the right."""
+        self.x = min(self.columns - 1, self.x + count)
+
+    def up(self, count: int) -> None:
+        """Up, not beyond the region."""
+        self.y = max(self._top if self.y >= self._top else 0, self.y - count)
+
+    def down(self, count: int) -> None:
+        """Down, not beyond the region."""
+        limit = self._bottom if self.y <= self._bottom else self.lines - 1
+        self.y = min(limit, self.y + count)
+
+    def up_to_start(self, count: int) -> None:
+        """To the beginning of a row above."""
+        self.up(count)
+        self.x = 0
+
+    def down_to_start(self, count: int) -> None:
+        """To the beginning of a row below."""
+        self.down(count)
+        self.x = 0
+
+    def to_column(self, column: int) -> None:
+        """To a column, counted from 1."""
+        self.x = min(max(column, 1), self.columns) - 1
+
+    def to_line(self, row: int) -> None:
+        """To a row, counted from 1."""
+        self.y = min(max(row, 1), self.lines) - 1
+
+    def to(self, row: int, column: int) -> None:
+        """To a row and a column, counted from 1."""
+        self.to_line(row)
+        self.to_column(column)
+
+    def tab(self) -> None:
+        """To the next tab stop."""
+        stops = [stop for stop in self._tabs if stop > self.x]
+        self.x = min(stops, default=self.columns - 1)
+
+    def set_tab(self) -> None:
+        """Make a tab stop of this column."""
+        self._tabs.add(self.x)
+
+    def clear_tabs(self, how: int) -> None:
+        """Remove the tab stop at this column (0), or all of them (3)."""
+        if how == 0:
+            self._tabs.discard(self.x)
+        elif how == 3:
+            self._tabs.clear()
+
+    def save(self) -> None:
+        """Remember the cursor, and forget the one remembered before."""
+        self._saved = _Saved(self.x, self.y, self.pen, self.wraps)
+
+    def restore(self) -> None:
+        """Back to the cursor that was remembered, which it stays."""
+        self._move_to(self._saved)
+
+    def _move_to(self, saved: _Saved) -> None:
+        self.x, self.y, self.pen, self.wraps = saved
+
+    # ---- the second screen
+
+    def show_second(self) -> None:
+        """Show the second screen, which is empty."""
+        if self._main is None:
+            self._main = self._rows, _Saved(self.x, self.y, self.pen, self.wraps)
+            self._rows = self._blank()
+
+    def show_main(self) -> None:
+        """Show what there was before the second screen."""
+        if self._main is not None:
+            self._rows, cursor = self._main
+            self._main = None
+            self._move_to(cursor)
+
+
+# ---- what is written -------------------------------------------------------------------------
+
+AT_ONCE: Final = 128 * 1024
+"""Of more bytes in one go than this only the end is interpreted."""
+INTERPRETED: Final = 64 * 1024
+
+_CONTROLS: Final[dict[str, Callable[[Screen], None]]] = {
+    "\b": Screen.back,
+    "\t": Screen.tab,
+    "\n": Screen.linefeed,
+    "\v": Screen.linefeed,
+    "\f": Screen.linefeed,
+    "\r": Screen.carriage_return,
+    "\x84": Screen.index,
+    "\x85": Screen.linefeed,
+    "\x88": Screen.set_tab,
+    "\x8d": Screen.reverse_index,
+}
+_ESCAPES: Final[dict[str, Callable[[Screen], None]]] = {
+    "7": Screen.save,
+    "8": Screen.restore,
+    "D": Screen.index,
+    "E": Screen.linefeed,
+    "H": Screen.set_tab,
+    "M": Screen.reverse_index,
+    "c": Screen.reset,
+}
+# Sequences that do something so many times, once if no number is given.
+_REPEATED: Final[dict[str, Callable[[Screen, int], None]]] = {
+    "@": Screen.insert_characters,
+    "A": Screen.up,
+    "B": Screen.down,
+    "C": Screen.forward,
+    "D": Screen.back,
+    "E": Screen.down_to_start,
+    "F": Screen.up_to_start,
+    "G": Screen.to_column,
+    "L": Screen.insert_lines,
+    "M": Screen.delete_lines,
+    "P": Screen.delete_characters,
+    "S": Screen.scroll_up,
+    "T": Screen.scroll_down,
+    "X": Screen.erase_characters,
+    "`": Screen.to_column,
+    "a": Screen.forward,
+    "d": Screen.to_line,
+    "e": Screen.down,
+}
+# Sequences whose number says how, 0 if none is given.
+_CHOSEN: Final[dict[str, Callable[[Screen, int], None]]] = {
+    "J": Screen.erase_display,
+    "K": Screen.erase_line,
+    "g": Screen.clear_tabs,
+}
+_SECOND_SCREEN: Final = frozenset({47, 1047, 1049})
+_WRAP: Final = 7
+
+
+class Emulator:
+    """A terminal that a program writes to. Feed it, and read its `lines`."""
+
+    __slots__ = ("_drawn", "_scanner", "_screen", "hidden")
+
+    def __init__(self, columns: int = 80, rows: int = 24) -> None:
+        """A size that no terminal has is taken for the nearest that one could have."""
+        self._screen = Screen(min(max(columns, 20), 500), min(max(rows, 5), 200))
+        self._scanner = Scanner()
+        self._drawn = ""  # the character written last, which can be repeated
+        self.hidden = 0
+        """How many rows stand above those that `lines` gave last."""
+
+    @property
+    def weight(self) -> int:
+        """How many characters it holds, about."""
+        return self._screen.weight
+
+    def feed(self, data: bytes | bytearray, most: int = AT_ONCE) -> None:
+        """Read what the program wrote next; of more than `most` bytes only the end."""
+        if len(data) > most:
+            data = self._end(data, min(most, INTERPRETED))
+        screen = self._screen
+        for piece in self._scanner.scan(data):
+            match piece.lastgroup:
+                case "text":
+                    screen.draw(piece[0])
+                    self._drawn = piece[0][-1]
+                case "control":
+                    if act := _CONTROLS.get(piece[0]):
+                        act(screen)
+                case "final":
+                    self._sequence(piece["args"], piece["middle"] + piece["final"])
+                case "escape":
+                    if act := _ESCAPES.get(piece["between"] + piece["escape"]):
+                        act(screen)
+
+    def lines(self, limit: int) -> list[Line]:
+        """The last rows of what there is to see, at most so many."""
+        total = self._screen.above + self._screen.lines
+        shown: list[Parts] = []
+        blank = True  # so far
+        for row in self._screen.upwards():
+            blank = blank and not row
+            if blank:
+                total -= 1
+            elif len(shown) < limit:
+                shown.append(row)
+            else:
+                break
+        self.hidden = total - len(shown)
+        return [Line(parts, prose=False) for parts in reversed(shown)]
+
+    def _end(self, data: bytes | bytearray, size: int) -> bytes | bytearray:
+        """The end of a lot of output, from the start of a line; what comes before is counted."""
+        start = len(data) - size
+        # a line that is longer than that is cut
+        start = data.find(b"\n", start, start + size // 2) + 1 or start
+        while start < len(data) and data[start] & 0xC0 == 0x80:  # within a character
+            start += 1
+        self._scanner = Scanner()
+        self._screen.skip(data.count(b"\n", 0, start))
+        return data[start:]
+
+    def _sequence(self, args: str, final: str) -> None:
+        screen = self._screen
+        if final == "m" and args[:1] not in ("<", "=", ">", "?"):
+            screen.pen = _rendition(screen.pen, args)
+            return
+        if args[:1] in ("<", "=", ">"):  # about keys, and about what the terminal can do
+            return
+        private = args.startswith("?")
+        first, *more = _numbers(args.removeprefix("?"))
+        if private and final in ("h", "l"):
+            self._set_modes([first, *more], on=final == "h")
+        elif act := _CHOSEN.get(final):
+            act(screen, first)
+        elif private:
+            return
+        elif act := _REPEATED.get(final):
+            act(screen, first or 1)
+        elif final in ("H", "f"):
+            screen.to(first, more[0] if more else 0)
+        elif final == "r":
+            screen.set_region(first, more[0] if more else 0)
+        elif final == "b" and self._drawn:
+            screen.draw(self._drawn * min(first or 1, screen.columns))
+        elif final == "s":
+            screen.save()
+        elif final == "u":
+            screen.restore()
+
+    def _set_modes(self, modes: list[int], *, on: bool) -> None:
+        if _SECOND_SCREEN.intersection(modes):
+            if on:
+                self._screen.show_second()
+            else:
+                self._screen.show_main()
+        if _WRAP in modes:
+            self._screen.wraps = on
+
+
+# ---- the outputs of a session ----------------------------------------------------------------
+
+MOST: Final = 2000
+"""How many rows are shown when all of them are asked for."""
+KEPT_SCREENS: Final = 256
+"""How many screens are kept at most; one that is looked at after that is read again."""
+WEIGHT: Final = 1 << 23
+"""How many characters they hold together, about; the last one is kept in any case."""
+FIRST: Final = 1 << 15
+"""So many bytes of what is there already are read where the last rows are enough."""
+UNKNOWN_SIZE: Final = (500, 24)
+"""The size of a terminal whose size nobody named: so wide that only the user's screen breaks rows.
+Most such output was written to a pipe, which breaks none."""
+
+
+class Outputs:
+    """`outputs(item, limit)`: the last rows of a terminal of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._screens: dict[str, _Fed] = {}
+
+    def __call__(self, item: TerminalItem, limit: int | None) -> list[Line]:
+        """The last rows, and how many there are before them."""
+        terminal = self._session.terminals.get(item.terminal_id)
+        if terminal is None:
+            return []
+        fed = self._screens.pop(item.terminal_id, None)
+        if fed is None or not fed.shows(terminal) or (fed.short and limit is None):
+            fed = _Fed(terminal, FIRST if limit is not None else AT_ONCE)
+        emulator = fed.up_to_date()
+        self._screens[item.terminal_id] = fed  # the last to be forgotten
+        self._forget()
+        lines = emulator.lines(limit or MOST)
+        if emulator.hidden:
+            return [line(f"… {counted(emulator.hidden, 'line')} before", "dim italic"), *lines]
+        return lines
+
+    def _forget(self) -> None:
+        weight = sum([fed.weight for fed in self._screens.values()])
+        while len(self._screens) > KEPT_SCREENS or (weight > WEIGHT and len(self._screens) > 1):
+            first = next(iter(self._screens))
+            weight -= self._screens.pop(first).weight
+
+
+class _Fed:
+    """A screen, and how much of the output it has seen."""
+
+    def __init__(self, terminal: Terminal, most: int) -> None:
+        """`most`: how many bytes of what is there already are read."""
+        self._most = most
+        self.short = most < min(len(terminal.output), AT_ONCE)
+        """It has not seen all that it could have."""
+        self._output = terminal.output
+        self._size = terminal.size
+        self._seen = 0
+        size = terminal.size
+        self._emulator = Emulator(size.cols, size.rows) if size else Emulator(*UNKNOWN_SIZE)
+
+    def shows(self, terminal: Terminal) -> bool:
+        """Whether it is the screen of this terminal, as it is now."""
+        return terminal.output is self._output and terminal.size == self._size
+
+    @property
+    def weight(self) -> int:
+        """How many characters it holds, about."""
+        return self._emulator.weight
+
+    def up_to_date(self) -> Emulator:
+        if self._seen < len(self._output):
+            self._emulator.feed(bytes(self._output[self._seen :]), self._most)
+            self._most = AT_ONCE
+            self._seen = len(self._output)
+        return self._emulator

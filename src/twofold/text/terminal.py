@@ -1,13 +1,12 @@
-"""The plain text of a terminal's output.
+"""What a program writes to its terminal: the sequences in it, and its plain text.
 
-Bytes come in pieces that may end inside a character or an escape sequence, and any split gives
-the same text. Not a terminal: there is one line being written, on which CR and BS go back and
-later text overwrites; what moves between lines, and every colour, is left out. Nothing is waited
-for without end: an escape sequence that is not closed is given up after a while.
+Bytes arrive in pieces that may end inside a character or an escape sequence; any split gives the
+same. Nothing is waited for without end: an escape sequence that is not closed is given up.
 """
 
 import codecs
 import re
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from twofold.text.safe import sanitize
@@ -18,47 +17,108 @@ LONGEST_SEQUENCE: Final = 1 << 16
 LONGEST_LINE: Final = 1 << 16
 """After so many characters a line is done with, as if wrapped: nothing goes back behind it."""
 
-_PLAIN = r"[^\0-\x08\x0a-\x1f\x7f-\x9f]"
-_RUN = re.compile(f"{_PLAIN}++")
-# The usual case, taken in one go: whole lines that hold nothing special but colours.
-_COLOUR = re.compile(r"\x1b\[[0-9:;]{0,64}+m")
-_LINES = re.compile(rf"(?:(?:{_PLAIN}++|{_COLOUR.pattern})*+\r?\n)++")
-_ESCAPE = re.compile(
-    r"(?:\x1b\[|\x9b)(?P<args>[0-?]{0,64}+)[ -/]{0,4}+(?P<csi>[@-~])?"
+_PIECE = re.compile(
+    r"(?P<text>[^\0-\x1f\x7f-\x9f]++)"
+    r"|(?:\x1b\[|\x9b)(?P<args>[0-?]{0,64}+)(?P<middle>[ -/]{0,4}+)(?P<final>[@-~])?"
     r"|(?P<osc>\x1b\]|\x9d)"
     r"|(?P<string>\x1b[PX^_]|[\x90\x98\x9e\x9f])"
-    r"|\x1b[ -/]{0,4}+(?P<other>[0-Z\\`-~])?"
+    r"|\x1b(?P<between>[ -/]{0,4}+)(?P<escape>[0-Z\\`-~])?"
+    r"|(?P<control>.)",
+    re.DOTALL,
 )
 _STRING = re.compile(r"[^\x07\x18\x1a\x1b\x9c]*+")
 _OSC = re.compile(r"[^\x07\x18\x1a\x1b\x9c\n]*+")  # its words stand on one line
 
+Shortcut = Callable[[str, int], int]
+"""Reads what it knows to be harmless from a place on; returns where it stopped."""
+
+
+class Scanner:
+    """Finds the pieces of a terminal's output: text, control characters, complete sequences.
+
+    Titles, links, images and whatever else is between an introducer and its end are passed over.
+    """
+
+    __slots__ = ("_decoder", "_pending", "_string", "_swallowed")
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._pending = ""  # the beginning of a sequence, never long
+        self._string: re.Pattern[str] | None = None  # what may be in the string we are in
+        self._swallowed = 0
+
+    def scan(
+        self, output: bytes | bytearray, shortcut: Shortcut | None = None
+    ) -> Iterator[re.Match[str]]:
+        """The pieces that are complete with this output; all of them must be taken.
+
+        `lastgroup` says what a piece is: `text` without control characters; `control`, one
+        character; `final`, a control sequence (with `args`, and `middle` before the final
+        character); `escape`, a short sequence (with `between` before its last character).
+        """
+        text = self._pending + self._decoder.decode(output)
+        self._pending = ""
+        at, size = 0, len(text)
+        while at < size:
+            if self._string is not None:
+                at = self._in_string(text, at)
+                continue
+            if shortcut is not None and (end := shortcut(text, at)) > at:
+                at = end
+                continue
+            found = _PIECE.match(text, at)
+            assert found is not None  # any character is a piece
+            at = found.end()
+            match found.lastgroup:
+                case "text" | "control" | "final" | "escape":
+                    yield found
+                case "osc" | "string":
+                    self._string = _OSC if found["osc"] else _STRING
+                    self._swallowed = 0
+                case _ if at == size:  # a sequence that goes on
+                    self._pending = found[0]
+                case _:
+                    pass  # one that cannot be: its beginning is left out
+
+    def _in_string(self, text: str, at: int) -> int:
+        """Pass over the words of a title, link or image; returns where they end."""
+        assert self._string is not None
+        body = self._string.match(text, at, at + LONGEST_SEQUENCE - self._swallowed)
+        end = body.end() if body else at
+        self._swallowed += end - at
+        if end == len(text) and self._swallowed < LONGEST_SEQUENCE:
+            return end
+        if text.startswith("\x1b", end) and end + 1 == len(text):
+            self._pending = "\x1b"  # perhaps the first half of its end
+            return end + 1
+        self._string = None
+        if text.startswith("\x1b\\", end):
+            return end + 2
+        return end + 1 if text.startswith(("\x07", "\x18", "\x1a", "\x9c"), end) else end
+
+
+# The usual case, taken in one go: whole lines that hold nothing special but colours.
+_COLOUR = re.compile(r"\x1b\[[0-9:;]{0,64}+m")
+_LINES = re.compile(rf"(?:(?:[^\0-\x08\x0a-\x1f\x7f-\x9f]++|{_COLOUR.pattern})*+\r?\n)++")
+
 
 class TerminalText:
-    """What a terminal wrote, as text that is safe to show. Feed it, and read `text`."""
+    """What a terminal wrote, as text that is safe to show. Feed it, and read `text`.
 
-    __slots__ = (
-        "_column",
-        "_decoder",
-        "_done",
-        "_limit",
-        "_line",
-        "_pending",
-        "_size",
-        "_string",
-        "_swallowed",
-    )
+    Not a screen: there is one line being written, on which CR and BS go back and later text
+    overwrites; what moves between lines, and every colour, is left out.
+    """
+
+    __slots__ = ("_column", "_done", "_limit", "_line", "_scanner", "_size")
 
     def __init__(self, limit: int | None = None) -> None:
         """`limit`: how many characters to keep, counted from the end; all if None."""
         self._limit = limit
         self._size = 0  # of what is done
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._scanner = Scanner()
         self._done: list[str] = []
         self._line: list[str] = []  # the line being written, by character
         self._column = 0
-        self._pending = ""  # the start of an escape sequence, never long
-        self._string: re.Pattern[str] | None = None  # what may stand in the string we are in
-        self._swallowed = 0
 
     @property
     def text(self) -> str:
@@ -80,61 +140,36 @@ class TerminalText:
         return ended
 
     def feed(self, output: bytes | bytearray) -> None:
-        """Take in what came next."""
-        text = self._pending + self._decoder.decode(output)
-        self._pending = ""
-        at = 0
-        while at < len(text):
-            at = self._in_text(text, at) if self._string is None else self._in_string(text, at)
+        """Read what the program wrote next."""
+        for piece in self._scanner.scan(output, self._whole_lines):
+            match piece.lastgroup:
+                case "text":
+                    self._write(piece[0])
+                case "final":
+                    self._control(piece["middle"] + piece["final"], piece["args"])
+                case "control":
+                    self._control_character(piece[0])
 
-    def _in_text(self, text: str, at: int) -> int:
-        """Take in what stands at `at`, and tell where the next thing stands."""
-        if not self._line and not self._column and (lines := _LINES.match(text, at)):
-            plain = _COLOUR.sub("", lines[0])
-            if len(plain) < LONGEST_LINE or max(map(len, plain.split("\n"))) < LONGEST_LINE:
-                self._keep(sanitize(plain))
-                return lines.end()
-        if run := _RUN.match(text, at):
-            self._write(run[0])
-            return run.end()
-        if escape := _ESCAPE.match(text, at):
-            return self._escape(escape, text)
-        match text[at]:
+    def _whole_lines(self, text: str, at: int) -> int:
+        """Read whole lines at once, if a line begins here; returns where they end."""
+        if self._line or self._column or not (lines := _LINES.match(text, at)):
+            return at
+        plain = _COLOUR.sub("", lines[0])
+        if len(plain) >= LONGEST_LINE and max(map(len, plain.split("\n"))) >= LONGEST_LINE:
+            return at
+        self._keep(sanitize(plain))
+        return lines.end()
+
+    def _control_character(self, char: str) -> None:
+        match char:
             case "\n" | "\v" | "\f":
                 self._finish_line("\n")
             case "\r":
                 self._column = 0
             case "\b":
                 self._column = max(0, self._column - 1)
-        return at + 1
-
-    def _in_string(self, text: str, at: int) -> int:
-        """Pass over the words of a title, link or image."""
-        assert self._string is not None
-        room = LONGEST_SEQUENCE - self._swallowed
-        body = self._string.match(text, at, at + room)
-        end = body.end() if body else at
-        self._swallowed += end - at
-        if end == len(text) and self._swallowed < LONGEST_SEQUENCE:
-            return end
-        if text.startswith("\x1b", end) and end + 1 == len(text):
-            self._pending = "\x1b"  # perhaps the first half of ST
-            return end + 1
-        self._string = None
-        if text.startswith("\x1b\\", end):
-            return end + 2
-        return end + 1 if text.startswith(("\x07", "\x18", "\x1a", "\x9c"), end) else end
-
-    def _escape(self, escape: re.Match[str], text: str) -> int:
-        match escape.lastgroup:
-            case "osc" | "string":
-                self._string = _OSC if escape["osc"] else _STRING
-                self._swallowed = 0
-            case "csi":
-                self._control(escape["csi"], escape["args"])
-            case "args" | None if escape.end() == len(text):
-                self._pending = escape[0]
-        return escape.end()
+            case "\t":
+                self._write(char)
 
     def _control(self, final: str, args: str) -> None:
         """Do what a control sequence says of the line being written."""
