@@ -173,10 +173,9 @@ class BlockCard(Card):
             return all_rows(block_lines(block, look), width)
         if block.permissions and self._asked() == self.key:
             return []  # the question that stands below shows all of it
-        # the notes tell more of the decisions: who made them, and by which rule
-        shown = replace(block, permissions=(), decisions=())
+        shown = block
         if block.permissions:  # it waits for another question, which will show the rest
-            shown = replace(shown, items=(), locations=())
+            shown = replace(block, items=(), locations=())
         made = all_rows(tool_call_top(shown, look), width)
         first = 0 if look.fold is None else max(0, len(shown.items) - MOST_ITEMS)
         if first:
@@ -184,6 +183,7 @@ class BlockCard(Card):
             made += line(mark, "dim italic", INDENT).rows(width)
         for place in range(first, len(shown.items)):
             made += self._item_rows(place, shown.items[place], look, width)
+        # instead of the decisions of the block: the notes say as well who made them, by which rule
         notes = [line(one_line(note), "dim italic", INDENT) for note in self._notes(self.key)]
         return made + all_rows(notes, width)
 
@@ -207,7 +207,6 @@ class BlockCard(Card):
     def finish(self) -> None:
         """Nothing more will be added to this card."""
         self._ended = self.done = True
-        self._rows = {}
 
 
 def is_finished(block: LiveBlock) -> bool:

@@ -343,7 +343,8 @@ class Live:
         for content in call.content[count if noted is call.content else 0 :]:
             if isinstance(content, v2.Terminal):
                 self._showing.setdefault(content.terminal_id, set()).add(index)
-        self._noted[index] = call.content, len(call.content)
+        if call.content:
+            self._noted[index] = call.content, len(call.content)
         return [Key("permission", request_id) for request_id in moved]
 
     def _question(self, request_id: int | str) -> Key:
@@ -372,8 +373,11 @@ class _Tracked:
 
     def forget(self) -> None:
         """Keep no pieces for observers that are behind."""
-        if self.stream is not None:
-            self.stream.forget(self.read)
+        if isinstance(self.stream, _CallStream):  # read as a whole when it changes again
+            self.stream.drop()
+            self.stream, self.read = None, -1
+        elif self.stream is not None:
+            self.stream.log.forget(self.read)
 
 
 # ---- blocks that grow ------------------------------------------------------------------------
@@ -434,9 +438,6 @@ class _Stream(Protocol):
 
     def block(self) -> LiveBlock:
         """The whole block, as far as it was read."""
-
-    def forget(self, read: int) -> None:
-        """Keep only what it takes to go on; `read` is the number of the last `read`."""
 
 
 class _MessageStream:
@@ -521,9 +522,6 @@ class _MessageStream:
         self.log.tail = ()
         return self._reader.end()
 
-    def forget(self, seq: int) -> None:
-        self.log.forget(seq)
-
 
 class _CallStream:
     """A tool call: as long as nothing else of it changes, only the items that are new are sent."""
@@ -547,9 +545,9 @@ class _CallStream:
     def block(self) -> ToolCallBlock:
         return self._block or self._look.tool_call(self._call)
 
-    def forget(self, seq: int) -> None:
-        self.log.forget(seq)
-        self._block = None
+    def drop(self) -> None:
+        """Forget what was found of the call."""
+        self._look.forget_call(self._call)
 
 
 def _continues(before: ToolCallBlock, block: ToolCallBlock) -> bool:
@@ -595,9 +593,6 @@ class _OutputStream:
 
     def block(self) -> OutputBlock:
         return _output_block(self._terminal.output[: self._read])
-
-    def forget(self, seq: int) -> None:
-        self.log.forget(seq)
 
 
 def _text(text: str) -> tuple[TextItem, ...]:

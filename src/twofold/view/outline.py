@@ -181,6 +181,12 @@ class Look:
             self.refresh_question(request_id)
         return moved
 
+    def forget_call(self, call: ToolCall) -> None:
+        """A tool call changes no more, it seems; its diffs stay the same objects all the same."""
+        known = self._contents.get(call.tool_call_id)
+        if known is not None and not any(isinstance(item, DiffItem) for item in known.items):
+            del self._contents[call.tool_call_id]
+
     def other_permissions(self) -> list[PermissionBlock]:
         """The questions that are about no tool call we know."""
         return [permission_block(permission) for permission in self._others.values()]
