@@ -39,7 +39,7 @@ class BadPatch(PeerError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """What a patch says of one file; `old` and `new` hold the lines of its hunks only."""
+    """What a patch holds of one file; `old` and `new` hold the lines of its hunks only."""
 
     operation: Operation
     path: str
@@ -114,7 +114,7 @@ _QUOTED = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
 def _quoted(path: str) -> str:
     if not _TO_QUOTE.search(path):
         return path
-    # A path from JSON may hold half a surrogate pair; no file has such a name, but it can be said.
+    # JSON can hold half a surrogate pair, although no file has such a name.
     return '"' + "".join(map(_escaped, path.encode("utf-8", "surrogatepass"))) + '"'
 
 
@@ -149,7 +149,7 @@ def _git_names(text: str) -> tuple[str, str] | None:
     if text.endswith('"') and ' "' in text:
         first, _, second = text.partition(' "')
         return first, _name(f'"{second}')
-    # Names may hold spaces, but unless the file moved (which other lines tell) they are equal.
+    # Names may hold spaces, but unless the file moved (which other lines show) they are equal.
     half = len(text) // 2
     first, space, second = text[:half], text[half : half + 1], text[half + 1 :]
     if space == " " and len(set(_without_prefixes(first, second))) == 1:
@@ -240,7 +240,7 @@ class _Reader:
     def _line(self, ahead: int = 0) -> str:
         """A line outside the hunks, or "" after the last."""
         at = self._at + ahead
-        # Git quotes a name with a CR, so that one at the end comes from the way the text went.
+        # Git quotes a name with a CR, so that one at the end was added on the way.
         return self._lines[at].removesuffix("\r") if at < len(self._lines) else ""
 
     def _at_labels(self) -> bool:
@@ -250,7 +250,7 @@ class _Reader:
         raise BadPatch(line or self._at + 1, reason)
 
     def _skip(self, line: str, prose: bool) -> bool:
-        """Pass a line that belongs to no file, and tell if prose may follow."""
+        """Pass a line that belongs to no file; returns whether prose may follow."""
         if line.startswith(("diff --cc ", "diff --combined ")):
             self._fail("a combined diff does not have two sides")
         if line.startswith("@@ -"):

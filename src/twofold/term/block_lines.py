@@ -1,6 +1,6 @@
 """What the blocks of a view look like: lines with styles, for a terminal or a file.
 
-The same blocks look the same in a transcript and in the live client; a `Look` says what differs:
+The same blocks look the same in a transcript and in the live client; a `Look` holds what differs:
 how much of a long item is shown, and who interprets the output of a terminal. Nothing is left out
 in silence: where something is folded a line says how much.
 """
@@ -157,7 +157,7 @@ def _message(block: MessageBlock, look: Look) -> Iterator[Drawn]:
 
 
 def tool_call_lines(block: ToolCallBlock, look: Look) -> Iterator[Drawn]:
-    """A tool call: what it is and how it stands, where it works, what came of it."""
+    """A tool call: title and status, locations, results, questions and decisions."""
     yield from tool_call_top(block, look)
     yield from _items(block.items, INDENT, "", look)
     for permission in block.permissions:
@@ -169,7 +169,7 @@ def tool_call_lines(block: ToolCallBlock, look: Look) -> Iterator[Drawn]:
 
 
 def tool_call_top(block: ToolCallBlock, look: Look) -> Iterator[Drawn]:
-    """A tool call without what came of it."""
+    """A tool call without its results."""
     yield tool_call_head(block)
     locations = list(_unnamed(block))
     left = len(locations) - look.fold if look.fold is not None else 0
@@ -191,13 +191,13 @@ def path_style(path: str) -> Style:
 
 
 def tool_call_head(block: ToolCallBlock) -> Line:
-    """The line that tells a tool call in short."""
+    """The first line of a tool call: its title and status."""
     style = STATUS_STYLES[block.status]
-    told: Parts = ((block.title, "bold"), (f"  ({block.word})", style))
+    parts: Parts = ((block.title, "bold"), (f"  ({block.word})", style))
     if block.kind != "other":
         facts = f"  ({block.kind.replace('_', ' ')}, {block.word})"
-        told = ((f"{block.icon} ", "dim"), (block.title, "bold"), (facts, style))
-    return Line(told, head=((f"{block.glyph} ", style),))
+        parts = ((f"{block.icon} ", "dim"), (block.title, "bold"), (facts, style))
+    return Line(parts, head=((f"{block.glyph} ", style),))
 
 
 def _unnamed(block: ToolCallBlock) -> Iterator[Location]:
@@ -250,7 +250,7 @@ def _footer(block: FooterBlock) -> Iterator[Drawn]:
 
 
 def footer_facts(block: FooterBlock) -> list[str]:
-    """How the session stands, fact by fact."""
+    """The state of the session, fact by fact."""
     facts = [f"{setting.name}: {setting.value}" for setting in block.settings]
     if block.usage:
         facts.append(block.usage)
@@ -260,7 +260,7 @@ def footer_facts(block: FooterBlock) -> list[str]:
     return facts
 
 
-# ---- what stands in them ---------------------------------------------------------------------
+# ---- items ---------------------------------------------------------------------
 
 
 def _items(items: Iterable[Item], margin: str, style: AnyStyle, look: Look) -> Iterator[Drawn]:

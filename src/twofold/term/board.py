@@ -1,10 +1,10 @@
 """What of a session is still on the move, and what of it goes to the scrollback.
 
-Cards stand in the order in which their blocks came. They stay live as long as there is room, so
+Cards are in the order in which their blocks appeared. They stay live as long as there is room, so
 that what changes changes in place; then the oldest go, for good. A tool call that is still open
 when it would have to go floats to the bottom until it is done. A block that changes after it went
-is shown again: of a message what is new, of anything else all of it. `frame` tells what to write;
-the board itself writes nothing.
+is shown again: of a message what is new, of anything else all of it. `frame` returns what to
+write; the board itself writes nothing.
 """
 
 from bisect import bisect_left
@@ -80,7 +80,7 @@ class Board:
         self._drawn: dict[Card, list[Row]] = {}  # as the last frame shows them
         self._drawn_for = 0
         self.pictures: list[ImageContent] = []
-        """Pictures that went to the scrollback as words, in order; whoever can draws them."""
+        """Pictures that are in the scrollback as words, for a terminal that can draw them."""
 
     # ---- what happens
 
@@ -120,7 +120,7 @@ class Board:
         self._cards.append(card)
 
     def _begin_late(self, keys: Iterable[Key]) -> None:
-        """What these messages say next was said after the cancel."""
+        """What is added to these messages next was sent after the cancel."""
         for key in keys:
             card = self._by_key.get(key)
             if isinstance(card, MessageCard) and not card.cancelled:
@@ -128,7 +128,7 @@ class Board:
                 card.after_cancel()
 
     def _apply(self, frame: live.Frame, order: Iterable[Key] = ()) -> None:
-        """Show what a frame says; what is shown anew is below what changed before it."""
+        """Show what a frame holds; a card that is new is below those that changed before it."""
         self._seen = frame.seq
         changed: dict[Key, live.Put | live.Grow] = {put.key: put for put in frame.put}
         changed.update((grow.key, grow) for grow in frame.grow)
@@ -222,7 +222,7 @@ class Board:
 
     @allowance(COLOURING)
     def frame(self, width: int, height: int, pinned: Sequence[Row] = ()) -> Frame:
-        """What to write while work goes on; `pinned` are rows to stand below the cards.
+        """What to write while work goes on; `pinned` are rows to show below the cards.
 
         What goes to the scrollback is decided as if everything was folded: unfolding changes only
         what is seen, so that folding again restores it.
@@ -254,7 +254,7 @@ class Board:
 
     @allowance(COLOURING)
     def ask_in_full(self, rows: Sequence[Row], width: int, *, whole: bool = True) -> None:
-        """A question that does not fit on the screen: it stands there for good, below all else.
+        """A question that does not fit on the screen: it goes to the scrollback, below all else.
 
         If it is `whole`, so are the diffs in it: they are not shown again with their tool call.
         """
@@ -362,7 +362,7 @@ class Board:
         return live
 
     def _unfolded_rows(self, width: int, room: int) -> list[Row]:
-        """The last rows of the cards in full, below a row that says how many are above them."""
+        """The last rows of the cards in full, below a row with the number of those above them."""
         live: list[Row] = []
         first: dict[int, Row] = {}  # the first rows of tool calls and the like, by their places
         for card in [*self._cards, *self._floating[-FLOATING:]]:
@@ -379,7 +379,7 @@ class Board:
         shown = live[start:]
         head = next((first[at] for at in reversed(first) if at <= start), ())
         if head and start not in first and room > _FLOATING_ROWS:
-            shown[0] = head  # it says whose rows these are
+            shown[0] = head  # so that one sees whose rows these are
         words = f"… {counted(len(live) - len(shown), 'row')} above"
         return [cut(((words, "dim italic"),), width), *shown]
 

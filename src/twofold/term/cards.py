@@ -148,7 +148,7 @@ class BlockCard(Card):
         return frozenset(id(item) for item in self.block.items if isinstance(item, DiffItem))
 
     def printed_diffs(self) -> None:
-        """What it shows of diffs stands in the scrollback, as part of a question."""
+        """The diffs that it shows are in the scrollback, as part of a question."""
         self._printed |= self.diffs
         self._rows = {}
 
@@ -172,7 +172,7 @@ class BlockCard(Card):
         if not isinstance(block, ToolCallBlock):
             return all_rows(block_lines(block, look), width)
         if block.permissions and self._asked() == self.key:
-            return []  # the question that stands below shows all of it
+            return []  # the question below shows all of it
         shown = block
         if block.permissions:  # it waits for another question, which will show the rest
             shown = replace(block, items=(), locations=())
@@ -222,7 +222,7 @@ def is_finished(block: LiveBlock) -> bool:
 
 
 class RemarkCard(Card):
-    """A word of the client itself, in its place among what the agent says."""
+    """Lines of the client itself, in their place among the messages of the agent."""
 
     done = True
 
@@ -298,11 +298,11 @@ class MessageCard(Card):
 
     @property
     def cancelled(self) -> bool:
-        """Whether what is added now came after the turn was cancelled."""
+        """Whether what is added now was sent after the turn was cancelled."""
         return self._cancelled
 
     def after_cancel(self) -> None:
-        """What is added from here on came after the turn was cancelled; often that is nothing."""
+        """What is added from here on was sent after the turn was cancelled."""
         self._cancelled = True
 
     def _add(self, lines: Iterable[Drawn]) -> None:

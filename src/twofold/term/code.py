@@ -1,4 +1,4 @@
-"""Code in colours, line by line as it comes.
+"""Code in colours, line by line as it arrives.
 
 Pygments reads the code and a small table says what its words look like; the colours are names of
 the terminal's own palette that can be read on a dark ground as on a light one. The text is never
@@ -321,7 +321,7 @@ def allowance(seconds: float) -> Iterator[None]:
 
 
 class _Watch:
-    """Says when a lexer has worked for longer than `PATIENCE`.
+    """Reports when a lexer has worked for longer than `PATIENCE`.
 
     The clock of work costs as much as a short token, so it is asked only when the wall says so.
     """

@@ -15,7 +15,7 @@ from twofold.view.blocks import DiffItem
 from twofold.view.diff import DiffLine, DiffLineKind, Range, changed_words, pairs
 
 SIGNS: Final[dict[DiffLineKind, str]] = {"added": "+", "removed": "-", "context": " "}
-# What is gone is red throughout. What came is green where the code has no colour of its own.
+# What is gone is red throughout. What is new is green where the code has no colour of its own.
 STYLES: Final[dict[DiffLineKind, str]] = {
     "file": "bold",
     "hunk": "cyan",
@@ -25,7 +25,7 @@ STYLES: Final[dict[DiffLineKind, str]] = {
     "note": "dim italic",
 }
 CHANGED: Final = "reverse"
-"""How a changed word stands out of its line: the one way that all terminals and eyes can tell."""
+"""How a changed word is marked in its line: the one way that works on every terminal."""
 LONGEST_FOLDED: Final = 1_000
 """Of a longer line only so many characters are shown, where there is folding at all."""
 
@@ -33,7 +33,7 @@ _FACTS = re.compile(r" \([a-z, ]*\)$")  # what the name of a file is followed by
 
 
 def diff_lines(item: DiffItem, *, fold: int | None) -> list[Drawn]:
-    """The lines of a diff, at most `fold` of them, the one that tells of the others included.
+    """The lines of a diff, at most `fold` of them, the one that counts the others included.
 
     None: all of them, however long they are.
     """
@@ -47,7 +47,7 @@ def diff_lines(item: DiffItem, *, fold: int | None) -> list[Drawn]:
         for place, (line, parts) in enumerate(zip(shown, _coloured(shown), strict=True))
     ]
     if hidden:
-        made.append(Line(((_told(hidden), "dim"),)))
+        made.append(Line(((_counted(hidden), "dim"),)))
     return made
 
 
@@ -62,14 +62,14 @@ def _drawn(line: DiffLine, parts: Parts, ranges: list[Range], longest: int | Non
     return Line(parts, prose=line.kind == "file", head=((sign, strong),) if sign else ())
 
 
-def _told(hidden: Sequence[DiffLine]) -> str:
+def _counted(hidden: Sequence[DiffLine]) -> str:
     """What is folded away, in numbers."""
     count = {kind: sum([line.kind == kind for line in hidden]) for kind in STYLES}
     facts = [f"{count[kind]:,} {kind}" for kind in ("added", "removed") if count[kind]]
     if files := count["file"]:
         facts.insert(0, f"{files:,} more file{'' if files == 1 else 's'}")
-    said = f" ({', '.join(facts)})" if facts else ""
-    return f"… {len(hidden):,} more line{'' if len(hidden) == 1 else 's'}{said}"
+    counts = f" ({', '.join(facts)})" if facts else ""
+    return f"… {len(hidden):,} more line{'' if len(hidden) == 1 else 's'}{counts}"
 
 
 # ---- colours of the code ----------------------------------------------------------------------
@@ -117,7 +117,7 @@ def _marked(lines: Sequence[DiffLine]) -> dict[int, list[Range]]:
 
 
 def _within(parts: Parts, ranges: list[Range], style: str) -> Parts:
-    """The parts in the style of their line, what stands in the ranges marked."""
+    """The parts in the style of their line, the ranges marked."""
     made: list[tuple[str, str]] = []
     edges = [edge for each in ranges for edge in each]
     at = 0

@@ -1,7 +1,7 @@
 """The part of the terminal that is still on the move, and what goes to the scrollback above it.
 
 Rows that are settled are written once and never touched again; the terminal keeps them. Below them
-stand the live rows, never more than fit on the screen. A frame writes only from the first row on
+are the live rows, never more than fit on the screen. A frame writes only from the first row on
 that differs from what is there, in one write, and nothing at all if nothing differs: so a live row
 that becomes settled costs nothing. Between two frames nobody else may write; `leave` gives the
 terminal back.
@@ -54,7 +54,7 @@ class Tty:
                 self.gone = True
 
     def size(self) -> tuple[int, int]:
-        """Columns and rows; those of old if the terminal does not tell."""
+        """Columns and rows; 80 by 24 if the terminal does not report its size."""
         try:
             columns, rows = os.get_terminal_size(self._fd)
         except OSError:
@@ -87,7 +87,7 @@ class Display:
         return 1 if self.dumb else max(1, self._terminal.size()[1] - 1)
 
     def show(self, settled: Sequence[Row], live: Sequence[Row]) -> None:
-        """Have `settled` stand there for good, instead of what was live, and `live` below it."""
+        """Write `settled` for good where the live rows were, and `live` below it."""
         if self.dumb:
             if settled:
                 self._write("".join([f"{self._paint(row)}\r\n" for row in settled]))
@@ -124,7 +124,7 @@ class Display:
         return self._terminal.size()[0] < self._size[0]
 
     def keep(self, live: int) -> None:
-        """Have all but the last live rows stand there for good, just as they are."""
+        """Leave all but the last live rows where they are, for good."""
         self._live = self._live[-live:] if live else []
 
     def leave(self) -> None:
@@ -145,7 +145,7 @@ class Display:
         self.frames += 1
         self._terminal.write(self._paint.encode(text))
 
-    # ---- moving the cursor, which stands at the end of the last live row
+    # ---- moving the cursor, which is at the end of the last live row
 
     def _from(self, row: int) -> str:
         """Go to where the row is to be written."""

@@ -2,7 +2,7 @@
 
 Changes of the session arrive at most sixty times a second (`ClientSession.on_change`), and nothing
 is drawn while nothing changes.
-What the board shows comes from the session; what went wrong and what was decided stands beside it.
+The board shows the session; problems and decisions are shown beside it.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ _QUIET: Final = 0.2
 """For how many seconds nothing has to come before something is printed above a prompt."""
 _LONGEST_QUIET: Final = 1.0
 """After so many seconds it is printed in any case."""
-_TOLD: Final = 3
-"""How many problems of one kind are told in full, in one turn."""
+_SHOWN: Final = 3
+"""How many problems of one kind are shown in full, in one turn."""
 _LONGEST: Final = 400
 
 
@@ -72,7 +72,7 @@ class Drawing:
         self._watching = session.on_change(self._changed, RATE)
 
     def begin(self) -> None:
-        """Work begins: what comes is drawn live."""
+        """Work begins: changes are drawn live."""
         self.working = True
         self._draw()
 
@@ -83,7 +83,7 @@ class Drawing:
         self._drawing = None
         self._session.flush_changes()
         self._note_decisions()
-        self._tell_problems()
+        self._count_problems()
         self.print(self.board.settle(self._display.width).settled)
         self._display.leave()
 
@@ -134,11 +134,11 @@ class Drawing:
                     self._display.write(picture)
 
     def tell(self, lines: Iterable[Drawn]) -> None:
-        """Say something, below a blank row."""
+        """Print lines below a blank row."""
         self.print([(), *all_rows(lines, self._display.width)])
 
     def fault(self, error: TwofoldError) -> None:
-        """Say what went wrong."""
+        """Print an error."""
         self.tell([line(sanitize(str(error)), "red")])
 
     def hand_over(self) -> None:
@@ -146,7 +146,7 @@ class Drawing:
         self.print([()])
         self._display.leave()
 
-    # ---- what comes
+    # ---- changes and problems
 
     def _changed(self, changes: Iterable[Change]) -> None:
         changes = list(changes)
@@ -158,18 +158,18 @@ class Drawing:
         self.soon()
 
     def problem(self, problem: Problem) -> None:
-        """Tell what went wrong and was survived; what a conversion loses is no concern here."""
+        """Show a problem that was survived; losses of a conversion are not shown here."""
         if problem.kind == "loss":
             return
         self._problems[problem.kind] = self._problems.get(problem.kind, 0) + 1
-        if self._problems[problem.kind] <= _TOLD:
+        if self._problems[problem.kind] <= _SHOWN:
             self._warn(one_line(str(problem)))
 
-    def _tell_problems(self) -> None:
-        """Of what went wrong again and again only the number is told."""
+    def _count_problems(self) -> None:
+        """Show how many more problems there were of each kind."""
         for number in self._problems.values():
-            if number > _TOLD:
-                self._warn(f"({number - _TOLD:,} more problems like this)")
+            if number > _SHOWN:
+                self._warn(f"({number - _SHOWN:,} more problems like this)")
         self._problems = {}
 
     def _warn(self, words: str) -> None:
@@ -222,7 +222,7 @@ class Drawing:
             self._display.show(frame.settled, frame.live)
 
     def _show_question(self, width: int, room: int) -> None:
-        """Whoever is asked sees all of it: what does not fit goes to the scrollback first."""
+        """The person sees all of a question: what does not fit goes to the scrollback first."""
         asked = self._questions.current
         if asked is not None and not asked.seen:
             self._session.flush_changes()  # what it is about is on the board

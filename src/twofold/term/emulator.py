@@ -134,7 +134,7 @@ _LARGEST_ARGUMENT: Final = 9_999
 
 
 def _numbers(args: str) -> list[int]:
-    """Arguments as numbers; what is none of them is 0, which stands for the usual."""
+    """Arguments as numbers; what is none of them is 0, which means the default."""
     return [min(int(arg), _LARGEST_ARGUMENT) if arg.isdecimal() else 0 for arg in args.split(";")]
 
 
@@ -465,7 +465,7 @@ class Screen:
         self._rows[self.y].insert(self.x, min(count, self.columns), self.columns)
 
     def delete_characters(self, count: int) -> None:
-        """Move what follows to the left, over what stands at the cursor."""
+        """Move what follows to the left, over what is at the cursor."""
         self._rows[self.y].delete(self.x, count)
 
     # ---- the cursor
@@ -635,7 +635,7 @@ class Emulator:
         self._scanner = Scanner()
         self._drawn = ""  # the character written last, which can be repeated
         self.hidden = 0
-        """How many rows stand above those that `lines` gave last."""
+        """How many rows are above those that `lines` returned last."""
 
     @property
     def weight(self) -> int:

@@ -41,7 +41,7 @@ class Picture:
 
 
 def protocol_of(environment: Mapping[str, str]) -> Protocol | None:
-    """How the terminal draws pictures, as far as the environment tells; None: not at all."""
+    """How the terminal draws pictures, as far as the environment shows; None: not at all."""
     term = environment.get("TERM", "")
     program = environment.get("TERM_PROGRAM", "").lower()
     # A multiplexer would have to pass the picture on, and draws its own screen over it.
@@ -187,7 +187,7 @@ def _jpeg_size(data: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_segments(data: bytes) -> Iterator[tuple[int, int]]:
-    """The markers, and where the length that follows each of them stands."""
+    """The markers, and where the length that follows each of them is."""
     at = 2
     while at + 4 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]

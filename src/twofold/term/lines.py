@@ -1,6 +1,6 @@
-"""What stands in the terminal: lines, and the rows of the screen that they take.
+"""What the terminal shows: lines, and the rows of the screen that they take.
 
-A line says what it shows and in which style, and knows nothing of the screen; `rows` lays it out
+A line holds text and styles and does not depend on the screen; `rows` lays it out
 for a width, or without one as a single row for a file. What peers wrote is never taken for markup
 or escape codes: a part is text and a style, and every row fits the width it was asked for.
 """
@@ -178,7 +178,7 @@ def _fitting(text: str, room: int) -> str:
 
 
 def _wrapped(row: Row, width: int) -> Iterator[Row]:
-    """The row cut at blanks; what stands without one for longer than the width is chopped."""
+    """The row cut at blanks; what has none for longer than the width is chopped."""
     made: list[tuple[str, AnyStyle]] = []
     room = width
     for word in _words(row):

@@ -33,7 +33,7 @@ from twofold.view.markdown import (
 
 # Tables of markdown on the screen: columns beside each other, as wide as there is room.
 #
-# A column is as wide as what stands in it; if that is too much, the widest give way and their cells
+# A column is as wide as what is in it; if that is too much, the widest give way and their cells
 # are wrapped. Where there is no room for columns, every row is a list of what its cells are called
 # and what they hold. No row of the screen is wider than it may be.
 
@@ -49,7 +49,7 @@ _LEAST: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What stands before a block: on every row, and on the first one."""
+    """The marks before a block: on every row, and on the first one."""
 
     margin: Parts = ()
     head: Parts = ()
@@ -300,7 +300,7 @@ class RuleLine:
 
 @dataclass(frozen=True, slots=True)
 class ItemLine:
-    """Text behind a mark that takes much room: where there is too little, it stands above."""
+    """Text behind a mark that takes much room: where there is too little, the mark is above it."""
 
     parts: Parts
     place: Place
@@ -323,7 +323,7 @@ def _code(parts: Parts, within: Within) -> Line:
     return Line(parts, (*_place(within).margin, *CODE_MARGIN), prose=False)
 
 
-# ---- where it stands -------------------------------------------------------------------------
+# ---- the marks before a block -----------------------------------------------------------------
 
 
 def _place(within: Within) -> Place:
@@ -359,8 +359,8 @@ def parts_of(spans: Spans, style: str = "") -> Parts:
     for url, linked in groupby(spans, lambda span: span.url):
         group = list(linked)
         made += [(_text(span), _style(span, style)) for span in group]
-        said = "".join([span.text for span in group])
-        if url and (said != url.removeprefix("mailto:") or any(span.image for span in group)):
+        text = "".join([span.text for span in group])
+        if url and (text != url.removeprefix("mailto:") or any(span.image for span in group)):
             made.append((f" ({url})", "dim"))
     return tuple(made)
 

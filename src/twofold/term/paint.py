@@ -31,7 +31,7 @@ def _style(name: str) -> Style:
 
 
 def has_links(environment: Mapping[str, str]) -> bool:
-    """Whether one can click on a path because we say that it is one, as far as can be told.
+    """Whether the terminal shows links that one can click on, as far as the environment shows it.
 
     Some terminals find `path:line` by themselves, and then open the very line: these are left
     alone.

@@ -1,6 +1,6 @@
-"""A question on the screen: what would happen, told in a way that nothing in it can imitate.
+"""A question on the screen: what would happen, drawn so that nothing in it can imitate it.
 
-Words of the agent stand behind a bar, on every row that they take; what would run stands behind the
+Words of the agent are behind a bar, on every row that they take; what would run is behind the
 signs of a shell. So nothing of the agent can pass for the question itself or for its keys. Nothing
 is left out in silence: what is folded can be unfolded, and of what is beyond all limits a line says
 how much there is.
@@ -43,7 +43,7 @@ _LONGEST: Final = 1_000
 _DEEPEST: Final = 8
 _BAR: Final = f"{INDENT}│ "
 _COMMANDS: Final = 3
-"""How many commands stand beside the keys."""
+"""How many commands are shown beside the keys."""
 
 Making: TypeAlias = Callable[[str], Drawn]
 """How a line of a part is drawn."""
@@ -234,7 +234,7 @@ class _Title:
 
 
 def in_short(block: QuestionBlock, width: int, *, printed: bool) -> list[Row]:
-    """What stands beside the keys: how each command begins and how long it is.
+    """What is shown beside the keys: how each command begins and how long it is.
 
     A command of one line that is on the screen is not repeated. `printed`: nothing of the question
     is on the screen for sure.

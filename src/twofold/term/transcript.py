@@ -45,7 +45,7 @@ class _Printer:
         self._encoding = None if utf else console.encoding
         self._segments: list[Segment] = []
         self._waiting = 0
-        self._above = False  # whether something stands above the next block
+        self._above = False  # whether there is something above the next block
 
     def add(self, rows: Sequence[Row]) -> None:
         """Print a block, sooner or later; one without rows leaves no trace."""

@@ -14,32 +14,32 @@ import re
 import zlib
 from typing import Final
 
-# Whether a text is, or begins with, one that came in pieces and was not kept.
+# Whether a text is, or begins with, one that arrived in pieces and was not kept.
 #
-# Only a length and a checksum are remembered, however much came.
+# Only a length and a checksum are remembered, however long it is.
 
 
 class Seen:
-    """A text that comes in pieces."""
+    """A text that arrives in pieces."""
 
     __slots__ = ("_sum", "length")
 
     def __init__(self) -> None:
         self.length = 0
-        """How many characters came."""
+        """How many characters arrived."""
         self._sum = 0
 
     def add(self, text: str) -> None:
-        """More of it came."""
+        """Add the next piece."""
         self.length += len(text)
         self._sum = _sum(text, self._sum)
 
     def begins(self, text: str) -> bool:
-        """Whether `text` begins with all that came."""
+        """Whether `text` begins with all that arrived."""
         return len(text) >= self.length and _sum(text[: self.length]) == self._sum
 
     def is_all_of(self, text: str) -> bool:
-        """Whether `text` is all that came, and no more."""
+        """Whether `text` is all that arrived, and no more."""
         return len(text) == self.length and _sum(text) == self._sum
 
 
@@ -47,7 +47,7 @@ def _sum(text: str, before: int = 0) -> int:
     return zlib.crc32(text.encode(errors="surrogatepass"), before)
 
 
-# Text of a peer that comes in pieces, made safe to show.
+# Text of a peer that arrives in pieces, made safe to show.
 #
 # Any split gives what `sanitize` makes of the whole. What cannot be judged before more has come is
 # held back: half of a line's end, what joins two characters, an escape sequence that is not closed.
@@ -69,7 +69,7 @@ _UNFINISHED = re.compile(
 
 
 class Pieces:
-    """Text that comes in pieces, made safe as if it came in one."""
+    """Text that arrives in pieces, made safe as if it arrived in one."""
 
     def __init__(self) -> None:
         self._before = ""

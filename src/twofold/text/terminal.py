@@ -27,7 +27,7 @@ _PIECE = re.compile(
     re.DOTALL,
 )
 _STRING = re.compile(r"[^\x07\x18\x1a\x1b\x9c]*+")
-_OSC = re.compile(r"[^\x07\x18\x1a\x1b\x9c\n]*+")  # its words stand on one line
+_OSC = re.compile(r"[^\x07\x18\x1a\x1b\x9c\n]*+")  # its words are on one line
 
 Shortcut = Callable[[str, int], int]
 """Reads what it knows to be harmless from a place on; returns where it stopped."""
@@ -172,7 +172,7 @@ class TerminalText:
                 self._write(char)
 
     def _control(self, final: str, args: str) -> None:
-        """Do what a control sequence says of the line being written."""
+        """Do what a control sequence does to the line being written."""
         number = int(args) if args.isdecimal() else 0
         if final == "G":  # to a column
             self._column = min(max(number, 1), LONGEST_LINE) - 1

@@ -5,7 +5,7 @@ sent as it is.
 
 Blocks say what there is, in the order to show it, and leave colours, columns and keys to the
 toolkit. Words of the protocol that no schema knows never reach a block as if they were known:
-a status that nobody has heard of is in progress, a kind is `other`.
+an unknown status is shown as in progress, an unknown kind as `other`.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ NOT_SHOWN = {"shown": False}
 
 @dataclass(frozen=True, slots=True)
 class TextItem:
-    """Text as it came, of any number of lines."""
+    """Text as it was sent, of any number of lines."""
 
     text: str
     markdown: bool = False
@@ -58,7 +58,7 @@ class DiffItem:
 
 @dataclass(frozen=True, slots=True)
 class TerminalItem:
-    """A terminal of the agent; `received` says if we have heard of it at all."""
+    """A terminal of the agent; `received` is False if no update about it has arrived."""
 
     command: str | None
     cwd: str | None
@@ -183,7 +183,7 @@ class ValuesPart:
 
 @dataclass(frozen=True, slots=True)
 class NotePart:
-    """What the client says of the parts that follow, or of there being none."""
+    """A note of the client about the parts that follow, or about there being none."""
 
     text: str
 
@@ -331,7 +331,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class FooterBlock:
-    """How the session stands."""
+    """The state of the session."""
 
     title: str | None
     settings: tuple[Setting, ...]
@@ -375,7 +375,7 @@ Block: TypeAlias = (
 
 
 def joined(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
-    """The pieces, plain text that came in several of them as one."""
+    """The pieces; plain text in several of them is joined."""
     made: list[Piece] = []
     for is_text, group in groupby(pieces, lambda piece: isinstance(piece, TextItem)):
         if is_text:
@@ -387,7 +387,7 @@ def joined(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
 
 
 def content_items(content: Iterable[ContentBlock]) -> tuple[Item, ...]:
-    """Items in the order of the content; text that came in chunks is one item."""
+    """Items in the order of the content; text that was sent in chunks is one item."""
     items: list[Item] = []
     chunks: list[str] = []
     for block in content:

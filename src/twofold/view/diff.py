@@ -1,7 +1,7 @@
 """A diff as lines to show, each with what it is.
 
 For eyes only: nothing is applied, nothing is refused. A patch is read as far as it can be, what
-it says beside its hunks is shown as a note, and a change that the patch leaves out is told in
+it holds beside its hunks is shown as a note, and a change that the patch leaves out is named in
 words: who is asked to allow an edit sees all of it.
 """
 
@@ -38,13 +38,13 @@ def diff_lines(diff: AnyDiff) -> list[DiffLine]:
         case v2.Diff(patch=v2.DiffPatch() as patch):
             return _patched(diff.changes, patch.format, patch.text)
         case _:
-            return [_told(change) for change in diff.changes]
+            return [_named(change) for change in diff.changes]
 
 
 def _patched(changes: list[v2.DiffChange], written: str, text: str) -> list[DiffLine]:
     """The files of the patch, each under the name its change gives it; then the other changes."""
     if written != "git_patch":
-        lines = [_told(change) for change in changes]
+        lines = [_named(change) for change in changes]
         lines.append(DiffLine("note", f"a patch of the format {one_line(written)}:"))
         return lines + [_line("context", line) for line in _split(text)]
     files = read_patch(text)
@@ -58,7 +58,7 @@ def _patched(changes: list[v2.DiffChange], written: str, text: str) -> list[Diff
                 change = left.pop(candidate)
                 break
         lines += _shown(file, change)
-    return lines + [_told(change) for change in left.values()]
+    return lines + [_named(change) for change in left.values()]
 
 
 def _line(kind: DiffLineKind, text: str) -> DiffLine:
@@ -117,12 +117,12 @@ def _words(change: v2.DiffChange) -> list[str]:
 
 
 def _file(name: str, words: list[str]) -> DiffLine:
-    said = ", ".join(dict.fromkeys(words))
-    return DiffLine("file", f"{name} ({said})" if said else name)
+    facts = ", ".join(dict.fromkeys(words))
+    return DiffLine("file", f"{name} ({facts})" if facts else name)
 
 
-def _told(change: v2.DiffChange) -> DiffLine:
-    """A change nothing else is known of."""
+def _named(change: v2.DiffChange) -> DiffLine:
+    """A change of which nothing else is known."""
     return _file(_name(change), _words(change))
 
 

@@ -410,11 +410,11 @@ class _Log:
             self.tail, self.tail_changed = tail, seq
 
     def forget(self, seq: int) -> None:
-        """Drop the pieces, all of which came up to this number."""
+        """Drop the pieces, none of which is newer than this number."""
         self.forgotten, self.pieces = seq, []
 
     def since(self, last: int) -> tuple[Piece, ...]:
-        """The pieces that came after a number."""
+        """The pieces that are newer than a number."""
         count = 0
         for version, _ in reversed(self.pieces):
             if version <= last:
@@ -486,7 +486,7 @@ class _MessageStream:
     def _rest(self) -> list[ContentBlock] | None:
         """What a message that was replaced as a whole has beyond what was read.
 
-        None if it does not begin with what was read. Most often it is all that was said in pieces.
+        None if it does not begin with what was read. Most often it repeats what was sent in chunks.
         """
         if not self._seen.begins(self._message.text):
             return None

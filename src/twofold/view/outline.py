@@ -1,8 +1,8 @@
 """What to show of a session, in order, without any toolkit.
 
 One block per entry, in the order of the entries; then what still waits for an answer, plans,
-notices and the rest; at the end how the session stands. Pure: the same session, the same
-blocks. Whatever peers sent, a block comes of it, and every string in it is safe to show.
+notices and the rest; at the end the state of the session. Pure: the same session gives the same
+blocks. Whatever peers sent becomes a block, and every string in it is safe to show.
 """
 
 import json
@@ -72,7 +72,7 @@ GLYPHS = TOOL_GLYPHS | {
     "rejected": TOOL_GLYPHS["failed"],
     "left_open": "–",
 }
-"""The statuses of the protocol, and how else a tool call may stand."""
+"""The statuses of the protocol, and those that only a view has."""
 PLAN_MARKS = {"pending": "○", "in_progress": "◐", "completed": "✓", "cancelled": "✗"}
 STOP_REASONS = {
     "end_turn": "end of turn",
@@ -103,7 +103,7 @@ OTHER_KINDS = -1
 
 
 Remarks: TypeAlias = Sequence[tuple[int, Block]]
-"""What stands between the entries, each with the number of entries before it."""
+"""Blocks between the entries, each with the number of entries before it."""
 
 
 def outline(session: Session, remarks: Remarks = ()) -> list[Block]:
@@ -316,7 +316,7 @@ def sender_of(message: Message) -> str | None:
 
 
 def _not_received(terminal_id: str) -> TerminalItem:
-    """A terminal that we have not heard of."""
+    """A terminal of which no update has arrived."""
     return TerminalItem(None, None, "", False, exit=None, succeeded=False, terminal_id=terminal_id)
 
 
@@ -324,7 +324,7 @@ def _items(content: v2.ToolCallContent, kind: str) -> tuple[Item, ...]:
     match content:
         case Content():
             return tuple(_as_written(item, kind) for item in content_items([content.content]))
-        case v2.Terminal():  # its output comes by itself: each look reads it anew
+        case v2.Terminal():  # its output arrives by itself and is read each time
             return (_not_received(content.terminal_id),)
         case v2.Diff() | v2.JulyDiff() | v2.JuneDiff():
             return (DiffItem(tuple(diff_lines(content))),)
@@ -516,7 +516,7 @@ class UnknownKinds:
         self._read = len(self._updates)
 
 
-# ---- how the session stands ----------------------------------------------------------------
+# ---- the state of the session ----------------------------------------------------------------
 
 
 def footer(session: Session) -> FooterBlock:
@@ -598,7 +598,7 @@ def turn_block(state: v2.State) -> RemarkBlock:
 
 
 def error_words(error: Error) -> str:
-    """What a peer says went wrong, on one line, with what it adds to that."""
+    """The error that a peer reports, on one line, with its data."""
     words = one_line(error.message)
     more = one_line(_raw(error.data)) if error.data is not UNSET else ""
     return f"{words} ({more})" if more else words

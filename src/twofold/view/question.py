@@ -1,4 +1,4 @@
-"""What a permission request would do, as far as anyone was told: all of it, each thing once.
+"""What a permission request would do, as far as the agent sent it: all of it, each thing once.
 
 An agent may ask with less than it showed before, hide a script in the input of a tool beside
 harmless content, or ask in a way that no schema has. So everything is collected: from the request,
@@ -134,7 +134,7 @@ class _Found:
     # ---- tool calls
 
     def call(self, call: ToolCall | v2.ToolCallPatch) -> None:
-        """A tool call, or what a request says of one."""
+        """A tool call, or the part of one that a request holds."""
         kind = one_line(call.kind) if isinstance(call.kind, str) else ""
         self.kind = kind if kind and kind != "other" else self.kind
         self.commands(call.raw_input)
@@ -190,7 +190,7 @@ class _Found:
         self._parts.append(CommandPart(text, where, name))
 
     def terminal(self, terminal_id: str) -> None:
-        """What runs in a terminal, if the agent told."""
+        """The command that runs in a terminal, if the agent sent it."""
         terminal = self._terminals.get(terminal_id)
         if terminal is not None and terminal.command:
             self.command(terminal.command, terminal.cwd)
@@ -343,7 +343,7 @@ class _Found:
         return frozenset(shown)
 
     def _is_shown(self, key: str, item: Any) -> bool:
-        """Whether a value whose name says nothing new stands there already."""
+        """Whether a value whose name adds nothing is shown already."""
         if not isinstance(item, str):
             return False
         bare, text = letters_of(key), sanitize(item)

@@ -1,15 +1,15 @@
 """Markdown as language models write it, while they write it.
 
-`Markdown` takes text in any pieces and says which blocks are settled. The cost grows with the new
-text only, and what is not settled yet is never more than a few thousand characters. Knows no
-toolkit, and what it is given is expected to be safe already (`twofold.text.safe`).
+`Markdown` takes text in any pieces and returns the blocks that are settled. The cost grows with the
+new text only, and what is not settled yet is never more than a few thousand characters. It depends
+on no toolkit, and expects text that is safe to show already (`twofold.text.safe`).
 
 It is CommonMark with tables, task lists, struck out text and bare URLs, but for what a stream or a
 conversation needs otherwise:
 
 - a line break in a paragraph stays a line break;
 - list items keep the number that was written;
-- raw HTML is text, and so is what stands between its tags;
+- raw HTML is text, and so is what is between its tags;
 - references to link definitions and the definitions are text, as they may come after their use;
 - titles of links are left out, and a link without text shows its target;
 - one tilde is a tilde: only two strike out;
@@ -38,7 +38,7 @@ from twofold.view.markdown.blocks import (
     TableRow,
     Within,
 )
-from twofold.view.markdown.stream import Markdown
+from twofold.view.markdown.structure import Markdown
 
 __all__ = [
     "Align",

@@ -1,4 +1,4 @@
-"""What a markdown text consists of, from top to bottom: flat blocks that know where they stand.
+"""What a markdown text consists of, from top to bottom: flat blocks that know what they are in.
 
 Blocks do not hold blocks: one inside a quote or a list says so in `within`, outermost first. So
 each can be shown as soon as it is settled, whatever it is part of.
@@ -28,7 +28,7 @@ class Span:
 Spans: TypeAlias = tuple[Span, ...]
 
 
-# ---- where a block stands --------------------------------------------------------------------
+# ---- what a block is in --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ListItem:
     task: bool | None = None
     """Whether it is done, if it is a task."""
     opens: bool = False
-    """Whether the block is the first in it, and so stands beside its mark."""
+    """Whether the block is the first in it, and so is shown beside its mark."""
 
 
 Within: TypeAlias = tuple[Quote | ListItem, ...]

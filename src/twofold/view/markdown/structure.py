@@ -1,4 +1,4 @@
-"""The blocks of a markdown text, line by line.
+"""The blocks of a markdown text: line by line, and from text that arrives in any pieces.
 
 A line either goes on with what is open or ends it; what has ended is settled and never looked at
 again. What is open is small, whatever comes: a paragraph is cut, a long table settles row by row,
@@ -233,7 +233,7 @@ _DELIMITER = re.compile(r":?-++:?")
 
 
 def cells(line: str) -> list[str]:
-    """What stands between the bars of a line."""
+    """The text between the bars of a line."""
     line = line.strip(" \t").removeprefix("|")
     if line.endswith("|") and not line.endswith("\\|"):
         line = line[:-1]
@@ -275,10 +275,10 @@ class Container(NamedTuple):
     number: int | None = None
     task: bool | None = None
     shown: bool = False
-    """Whether a block stands in it already."""
+    """Whether there is a block in it already."""
 
     def public(self, opens: bool) -> Quote | ListItem:
-        """How a block says that it is in here."""
+        """What a block that is in here has in `within`."""
         return Quote() if self.offset is None else ListItem(self.number, self.task, opens)
 
 
@@ -307,11 +307,11 @@ class OpenTable(NamedTuple):
 
 
 Leaf: TypeAlias = OpenParagraph | OpenIndented | OpenTable | Fence | None
-"""What stands in the innermost container and goes on with the next line."""
+"""What is open in the innermost container and goes on with the next line."""
 
 
 DEEPEST: Final = 20
-"""So many quotes and items stand in each other; the marks of more are text."""
+"""So many quotes and items can be in each other; the marks of more are text."""
 
 SHORTEST_LINE: Final = LONGEST // 4
 """A line is not cut before, so that what it begins with can be seen."""
@@ -456,7 +456,7 @@ class Structure:
             self._containers = self._containers[:-1]
 
     def _stand(self) -> Within:
-        """Where the next block stands, after the blank line that was before it."""
+        """What the next block is in, after the blank line that was before it."""
         keys = tuple([container.key for container in self._containers])
         if self._blank and self._last is not None:
             common = 0
@@ -519,7 +519,7 @@ class Structure:
         return True
 
     def _starts(self, text: str, indent: int, matched: int) -> bool:
-        """Whether a heading, a fence or a rule stands on the line, and if so take it."""
+        """Take a heading, a fence or a rule; False if the line is none of them."""
         if text[0] == "#":
             found = heading(text)
             if found is not None:
@@ -620,3 +620,71 @@ def _prose(text: str) -> Spans:
     """The spans of a paragraph; one that is nothing but markup is shown as it is."""
     lines = "\n".join([line.strip(" \t") for line in text.split("\n")]).strip("\n")
     return spans(lines) or ((Span(lines),) if lines else ())
+
+
+# ---- text in pieces --------------------------------------------------------------------------
+
+
+class Markdown:
+    """Takes text in any pieces; whatever they are, the blocks are the same."""
+
+    __slots__ = ("_fresh", "_line", "_structure")
+
+    def __init__(self) -> None:
+        self._structure = Structure()
+        self._line = ""  # without its end yet, never longer than there is room
+        self._fresh = True  # whether its beginning is the beginning of a line
+
+    @property
+    def unsettled(self) -> int:
+        """How many characters are kept because they are not settled; there is a bound."""
+        return self._structure.size + len(self._line)
+
+    def feed(self, text: str) -> list[MarkdownBlock]:
+        """The blocks that are settled now and were not before; they are never taken back."""
+        *ended, rest = text.split("\n")
+        for part in ended:
+            self._extend(part)
+            self._structure.add(self._line.removesuffix("\r"), fresh=self._fresh)
+            self._line, self._fresh = "", True
+        self._extend(rest)
+        return self._take()
+
+    def tail(self) -> list[MarkdownBlock]:
+        """What is not settled, as it looks now; asking changes nothing.
+
+        A mark at the beginning of a line that the next character can make something else of is
+        not shown yet.
+        """
+        probe = self._structure.copy()
+        if self._line and not (self._fresh and probe.undecided(self._line)):
+            probe.add(self._line.removesuffix("\r"), fresh=self._fresh)
+        probe.finish()
+        return probe.settled
+
+    def end(self) -> list[MarkdownBlock]:
+        """The rest, as nothing follows; after that a new text may begin."""
+        if self._line:
+            self._structure.add(self._line.removesuffix("\r"), fresh=self._fresh)
+        self._structure.finish()
+        blocks = self._take()
+        self._structure, self._line, self._fresh = Structure(), "", True
+        return blocks
+
+    def _take(self) -> list[MarkdownBlock]:
+        blocks, self._structure.settled = self._structure.settled, []
+        return blocks
+
+    def _extend(self, part: str) -> None:
+        """More of the line; what is too long to wait for its end is cut wherever that is."""
+        room = self._structure.room
+        if len(self._line) + len(part) <= room:
+            self._line += part
+            return
+        line, start = self._line + part, 0
+        while len(line) - start > room:
+            self._structure.add(line[start : start + room], fresh=self._fresh)
+            self._fresh = False
+            start += room
+            room = self._structure.room
+        self._line = line[start:]
