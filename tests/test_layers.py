@@ -1,12 +1,13 @@
 """The direction of the imports, read from the source and held.
 
-`LAYERS` says what each part of the package may import of the others, and what from
-outside. A part that is not in the table fails: a new layer is a decision.
+`LAYERS` lists what each part of the package may import of the others, and what from
+outside. A part that is not in the table fails: a new layer is a decision. No module may
+import itself through others, inside a part or between parts.
 """
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,11 +65,23 @@ WAITING = frozenset(
 )
 
 
+STILL_IN_A_CYCLE = frozenset(
+    f"{PACKAGE}.{name}"
+    for name in (
+        *("agent.agent", "agent.connection", "agent.prompts", "agent.session", "agent.tools"),
+        *("agent.turn", "bridge.offers", "bridge.up", "client.client", "client.incoming"),
+        *("client.offers", "client.session", "client.turns", "convert.drafts", "convert.upgrade"),
+    )
+)
+"""The modules that may still import themselves through others. Names are only ever removed."""
+
+
 class Import(NamedTuple):
-    """A module that is imported, by its full name, and where."""
+    """A module that is imported, by its full name, where, and what is imported from it."""
 
     name: str
     line: int
+    members: tuple[str, ...] = ()
 
 
 def imports(source: str, module: str, *, is_package: bool) -> Iterator[Import]:
@@ -88,7 +101,7 @@ def imports(source: str, module: str, *, is_package: bool) -> Iterator[Import]:
                 for alias in node.names:
                     yield Import(f"{base}.{alias.name}", node.lineno)
             else:
-                yield Import(base, node.lineno)
+                yield Import(base, node.lineno, tuple(alias.name for alias in node.names))
 
 
 def objections(part: str, found: Import, parts: frozenset[str]) -> Iterator[str]:
@@ -126,6 +139,66 @@ def part_of(module: str) -> str:
 
 
 PARTS = frozenset(map(part_of, MODULES)) | LAYERS.keys()
+
+
+def graph(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Which of these modules each of them imports; a package's own module ends in `.__init__`."""
+    names = {module.removesuffix(".__init__") for module in sources}
+    made: dict[str, set[str]] = {}
+    for module, source in sources.items():
+        name = module.removesuffix(".__init__")
+        found: set[str] = set()
+        for each in imports(source, name, is_package=name != module):
+            inside = [f"{each.name}.{member}" for member in each.members]
+            for other in inside or [each.name]:
+                while other not in names and "." in other:  # a name in a module, not a module
+                    other = other.rpartition(".")[0]
+                found.add(other)
+        made[name] = (found & names) - {name}
+    return made
+
+
+def in_cycles(imported: Mapping[str, set[str]]) -> frozenset[str]:
+    """The modules that import themselves through others."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        left = [start]
+        while left:
+            for other in imported[left.pop()] - seen:
+                seen.add(other)
+                left.append(other)
+        return seen
+
+    return frozenset(module for module in imported if module in reached(module))
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    sources = {name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}
+    assert in_cycles(graph(sources)) == STILL_IN_A_CYCLE
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("from twofold.b import x", "from twofold.a import y"),
+        ("from twofold import b", "import twofold.a"),
+        ("from . import b", "from .a import y"),
+        ("def f():\n    from twofold.b import x", "from twofold.c import z"),
+        ("if TYPE_CHECKING:\n    from twofold.b import x", "from twofold.c import z"),
+    ],
+)
+def test_a_cycle_is_found_however_its_imports_are_written(a: str, b: str) -> None:
+    sources = {"twofold.__init__": "", "twofold.a": a, "twofold.b": b, "twofold.d": a}
+    sources["twofold.c"] = "from twofold.a import y"
+    cycle = {"twofold.a", "twofold.b"} | ({"twofold.c"} if ".c" in b else set())
+    assert in_cycles(graph(sources)) == cycle
+
+
+def test_a_package_may_import_its_modules() -> None:
+    sources = {"twofold.wire.__init__": "from twofold.wire.base import x", "twofold.wire.base": ""}
+    sources["twofold.wire.codec"] = "from twofold.wire import base"
+    assert in_cycles(graph(sources)) == frozenset()
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -472,33 +472,3 @@ def test_the_command_runs_as_a_module() -> None:
         check=True,
     )
     assert json.loads(done.stdout.splitlines()[0])["update"]["messageId"] == "m1"
-
-
-# ---- what the command line needs -------------------------------------------------------------
-
-HEAVY = ["prompt_toolkit", "pygments", "rich.console"]
-
-
-def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        capture_output=True,
-        encoding="utf-8",
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-
-
-def test_what_draws_is_imported_only_by_what_draws() -> None:
-    script = "import sys, twofold.cli.commands; print([m for m in sys.argv if m in sys.modules])"
-    assert python(script, *HEAVY).stdout == "[]\n"
-
-
-@pytest.mark.parametrize("package", ["click", "rich", "rich.console"])
-def test_without_the_extra_the_command_says_how_to_get_it(package: str) -> None:
-    script = f"import sys; sys.modules[{package!r}] = None; from twofold.cli import main; main()"
-    done = python(script, "show")
-    assert done.returncode == 1
-    assert done.stderr == (
-        "The twofold command needs more than the library: pip install 'twofold[cli]'\n"
-    )

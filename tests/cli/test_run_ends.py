@@ -252,7 +252,7 @@ def at_import(module: str, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize("command", ["run", "sessions"])
 @pytest.mark.parametrize(
-    "module", ["twofold.cli.commands", "click", "asyncio", "msgspec", "twofold.cli.sessions"]
+    "module", ["twofold.cli.commands", "click", "asyncio", "msgspec", "twofold.cli.unattended"]
 )
 def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_traceback(
     module: str, command: str

@@ -157,11 +157,11 @@ def bridge(
     line_limit: int,
     command: tuple[str, ...],
 ) -> None:
-    """Be an agent on standard input and output, with COMMAND as the agent behind.
+    """Connect a client and an agent of different versions.
 
-    Both sides may speak either version of the protocol. If they speak the same, everything
-    passes through; if not, it is translated, and what is lost is told on standard error, each
-    kind once. Ends with the agent's exit status.
+    The bridge is an agent on standard input and output, and COMMAND starts the agent behind it. If
+    both sides speak the same version, messages pass unchanged. If not, they are translated, and
+    each kind of loss is reported once on standard error. The exit status is the agent's.
     """
     sides: dict[str, Any] = {"client_version": client, "agent_version": agent, "offer": offer}
     sides["pass_env"] = pass_env

@@ -1,208 +1,60 @@
-"""The commands, and of them the filters: `fold`, `convert`, `show`.
+"""The group of commands. A command's module is imported when the command is called.
 
-JSON Lines in, from a file or standard input. A bad line is reported on standard error with its
-number and the rest goes on; nobody sees a traceback for a mistake of a peer or a user.
+So `twofold --version` and `twofold --help` import click and this module, and nothing else.
 """
-
-import sys
-from collections.abc import Iterator
-from typing import IO, Any, cast
 
 import click
 
 from twofold import __version__
-from twofold.cli import raise_interrupts
-from twofold.cli.bridge import bridge
-from twofold.cli.demo_agent import agent
-from twofold.cli.files import standard_output
-from twofold.cli.run import run
-from twofold.cli.sessions import sessions
-from twofold.convert.conversation import Conversation, Out, Target
-from twofold.convert.losses import Losses, NotConvertible
-from twofold.convert.versions import Dialect
-from twofold.errors import PeerError
-from twofold.journal.recording import Line, Recording, read_line
-from twofold.session import Draft, snapshot
-from twofold.text.safe import harmless_json, one_line
-from twofold.wire import codec
-from twofold.wire.base import Malformed
+from twofold.cli.interrupts import raise_on_interrupt
 
-BAD_INPUT, LOSSES, REFUSED = 2, 3, 4
-
-FILE = click.argument("file", type=click.File("rb"), default="-")
-FROM = click.option(
-    "--from",
-    "source",
-    type=click.Choice(["auto", "1", "2", "guide"]),
-    default="auto",
-    show_default=True,
-    help="The version that the input speaks.",
-)
+SUMMARIES = {
+    "agent": "Run the built-in demo agent.",
+    "bridge": "Connect a client and an agent of different versions.",
+    "convert": "Convert a recording to the other version.",
+    "fold": "Print the final state of each session in a recording.",
+    "run": "Talk to an agent.",
+    "sessions": "List an agent's sessions.",
+    "show": "Print a recording for reading.",
+}
+"""The line of `--help` for each command: the first sentence of its own help."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _LazyGroup(click.Group):
+    """Imports a command when it is called, and lists all of them without importing any."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(SUMMARIES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        match cmd_name:
+            case "agent":
+                from twofold.cli.demo_agent import agent as command
+            case "bridge":
+                from twofold.cli.bridge import bridge as command
+            case "convert":
+                from twofold.cli.filters import convert as command
+            case "fold":
+                from twofold.cli.filters import fold as command
+            case "run":
+                from twofold.cli.run import run as command
+            case "sessions":
+                from twofold.cli.sessions import sessions as command
+            case "show":
+                from twofold.cli.filters import show as command
+            case _:
+                return None
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="twofold")
 @click.pass_context
 def commands(context: click.Context) -> None:
     """One ACP session, whichever version each side speaks."""
-    if context.invoked_subcommand not in ("run", "sessions"):  # they do it when they must
-        raise_interrupts()
-
-
-commands.add_command(agent)
-commands.add_command(bridge)
-commands.add_command(run)
-commands.add_command(sessions)
-
-
-@commands.command()
-@FILE
-@FROM
-@click.option(
-    "--draft",
-    type=click.Choice([draft.value for draft in Draft]),
-    help="Whose rule for _meta holds; found out by default.",
-)
-def fold(file: IO[bytes], source: str, draft: str | None) -> None:
-    """Add a recording up and print the snapshot of each session, one update a line.
-
-    A line of the input is a JSON-RPC message, or its params, or a bare update, or a record
-    that holds the message in its field "message".
-    """
-    recording, status = _add_up(file, source, draft)
-    with standard_output() as out:
-        for session in recording.sessions.values():
-            for update in snapshot(session):
-                _print(out, {"sessionId": session.session_id, "update": update})
-    sys.exit(status)
-
-
-@commands.command()
-@FILE
-@FROM
-def show(file: IO[bytes], source: str) -> None:
-    """Add a recording up and print it for reading."""
-    from rich.console import Console
-
-    from twofold.term.transcript import render_blocks
-
-    recording, status = _add_up(file, source, None)
-    blocks = recording.outline()
-    if not blocks:
-        _say("There is nothing to show: the input holds no session, and nothing failed in it.")
-    with standard_output():
-        render_blocks(blocks, Console(highlight=False))
-    sys.exit(status)
-
-
-@commands.command()
-@FILE
-@click.option("--to", "target", type=click.Choice(["1", "2"]), required=True)
-@FROM
-@click.option("--strict", is_flag=True, help="Refuse what would lose something.")
-def convert(file: IO[bytes], target: str, source: str, strict: bool) -> None:
-    """Convert each message to the other version.
-
-    Losses go to standard error, one JSON object a line. Exit status: 0 nothing lost, 3
-    something was lost, 4 something was refused, 2 bad input.
-    """
-    losses = Losses(strict=strict)
-    conversation = Conversation(cast("Target", target), losses, _dialect(source))
-    with standard_output() as out:
-        status = _convert_all(file, conversation, losses, out)
-    sys.exit(status)
-
-
-def _convert_all(
-    file: IO[bytes], conversation: Conversation, losses: Losses, output: IO[bytes]
-) -> int:
-    """Convert each line of `file`; the exit status."""
-    status = 0
-    for number, line in _lines(file):
-        if isinstance(line, PeerError):
-            _complain(number, line)
-            status = BAD_INPUT
-            continue
-        try:
-            for out in _convert(conversation, line):
-                made = line.wrap(out.message, back=out.back) if isinstance(out, Out) else out
-                _print(output, made)
-        except NotConvertible as refusal:
-            _report(number, refusal.path, refusal.reason)
-            status = BAD_INPUT if status == BAD_INPUT else REFUSED
-        except PeerError as error:
-            _complain(number, error)
-            status = BAD_INPUT
-        if losses:
-            status = status or LOSSES
-        for loss in losses:
-            _report(number, loss.path, loss.reason)
-        losses.clear()
-    return status
-
-
-def _convert(conversation: Conversation, line: Line) -> list[Out] | list[dict[str, Any] | None]:
-    if line.message is None:
-        return [line.record]
-    return conversation.message(line.message, line.sender)
-
-
-def _add_up(file: IO[bytes], source: str, draft: str | None) -> tuple[Recording, int]:
-    """All lines of `file`, added up; the exit status says whether all were understood."""
-    recording = Recording(_dialect(source), Draft(draft) if draft else None)
-    lines = list(_lines(file))
-    for _, line in lines:
-        if isinstance(line, Line):
-            recording.look(line)
-    status = 0
-    for number, line in lines:
-        try:
-            if isinstance(line, PeerError):
-                raise line
-            recording.take(line)
-        except PeerError as error:
-            _complain(number, error)
-            status = BAD_INPUT
-        for fault in recording.faults:
-            _say(f"line {number}: passed over {fault.path}: {fault.reason}")
-        recording.faults.clear()
-    return recording, status
-
-
-def _lines(file: IO[bytes]) -> Iterator[tuple[int, Line | PeerError]]:
-    for number, data in enumerate(_readable(file), 1):
-        if not data.strip():
-            continue
-        try:
-            for line in read_line(data):
-                yield number, line
-        except Malformed as error:
-            yield number, error
-
-
-def _readable(file: IO[bytes]) -> Iterator[bytes]:
-    try:
-        yield from file
-    except OSError as error:
-        raise click.ClickException(f"{file.name} cannot be read: {error.strerror}.") from None
-
-
-def _dialect(source: str) -> Dialect | None:
-    return None if source == "auto" else cast("Dialect", source)
-
-
-def _print(out: IO[bytes], value: Any) -> None:
-    line = codec.encode(value)
-    out.write((harmless_json(line) if sys.stdout.isatty() else line) + b"\n")
-
-
-def _report(line: int, path: str, reason: str) -> None:
-    _say(codec.encode({"line": line, "path": path, "reason": reason}).decode())
-
-
-def _complain(line: int, error: PeerError) -> None:
-    _say(f"line {line}: {error}")
-
-
-def _say(text: str) -> None:
-    print(one_line(text), file=sys.stderr)  # it may quote a peer
+    if context.invoked_subcommand not in ("run", "sessions"):  # they import more before they begin
+        raise_on_interrupt()

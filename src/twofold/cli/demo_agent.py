@@ -70,11 +70,11 @@ def _known(context: click.Context, argument: click.Parameter, name: str | None) 
 def agent(
     scenario: str | None, speed: float, version: str | None, keep: str | None, line_limit: int
 ) -> None:
-    """Be an agent, for demonstrations and tests.
+    """Run the built-in demo agent.
 
-    It speaks the protocol on standard input and output, so it is started by a client. Any prompt
-    plays SCENARIO; without one, a prompt plays what it names (/flood, /noise, …), else the
-    showcase. No file is touched, nothing is run, and no network is needed.
+    It speaks the protocol on standard input and output, so a client has to start it. Each prompt
+    plays SCENARIO; without SCENARIO, the scenario that the prompt names (/flood, /noise, …), or the
+    showcase. It changes no file, runs no command and needs no network.
     """
     from twofold.demo import demo_agent
 

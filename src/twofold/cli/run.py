@@ -14,9 +14,9 @@ from typing import IO, Any, Literal, cast
 
 import click
 
-from twofold.cli import raise_interrupts
 from twofold.cli.demo_agent import DEMO
 from twofold.cli.files import opened
+from twofold.cli.interrupts import raise_on_interrupt
 from twofold.cli.options import line_limit, offered, variable_names
 from twofold.cli.printing import PRINTERS, Form, Screen
 from twofold.cli.scripted import Scripted, one_turn
@@ -114,11 +114,12 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
 @line_limit
 @click.argument("command", nargs=-1)
 def run(prompt: str | None, record: Path | None, command: tuple[str, ...], **options: Any) -> None:
-    """Talk to the agent that COMMAND starts (the demo agent, without one).
+    """Talk to an agent.
 
-    With --prompt it is one turn, for scripts. Exit status: 0 the turn (or the conversation) ended,
-    1 error, 2 usage, 3 refusal, 4 a limit, 5 cancelled, 6 something was not allowed, 7 the agent
-    died or could not be started, 124 timeout.
+    COMMAND starts the agent; without COMMAND the demo agent answers. With --prompt, send one prompt
+    and print the reply, for scripts. Exit status: 0 the turn or the conversation ended, 1 error, 2
+    wrong usage, 3 the agent refused, 4 a limit was reached, 5 cancelled, 6 a permission was denied,
+    7 the agent died or could not be started, 124 timeout.
     """
     _check(prompt, options)
     screen = Screen()
@@ -129,7 +130,7 @@ def run(prompt: str | None, record: Path | None, command: tuple[str, ...], **opt
         with opened(record, "wb", "--record") as file:
             if said is not None:
                 scripted = _scripted(words, said, rules, file, options)
-                raise_interrupts()
+                raise_on_interrupt()
                 code = asyncio.run(one_turn(scripted, screen))
             else:
                 code = _interactive(_wanted(words, rules, file, options), screen)
@@ -269,7 +270,7 @@ def _interactive(wanted: RunOptions, screen: Screen) -> int:
         line_limit=wanted.line_limit,
         record=wanted.record,
     )
-    raise_interrupts()
+    raise_on_interrupt()
     code = asyncio.run(interact(wanted, connecting))
     fault = connecting.fault
     if fault is not None and wanted.record is not None:

@@ -12,8 +12,8 @@ import click
 from msgspec import Struct
 from rich.cells import cell_len
 
-from twofold.cli import raise_interrupts
 from twofold.cli.demo_agent import DEMO
+from twofold.cli.interrupts import raise_on_interrupt
 from twofold.cli.printing import Screen
 from twofold.cli.unattended import Problems, sits_there, slow, with_login
 from twofold.client.known_sessions import MOST, Known, known_sessions, title, when
@@ -53,16 +53,17 @@ class Listing(Struct):
 def sessions(
     cwd: Path, everywhere: bool, as_json: bool, login: str | None, command: tuple[str, ...]
 ) -> None:
-    """List the sessions that the agent of COMMAND knows (the demo agent, without one).
+    """List an agent's sessions.
 
-    A line is the id, when it was updated, the directory and the title; the last updated is the
-    first. Exit status: 0 the list is there, even if it is empty, 1 error, 2 usage, 5 cancelled, 7
-    the agent died or could not be started, 124 it never answered.
+    COMMAND starts the agent; without COMMAND the demo agent answers. Each line is the id, the time
+    of the last update, the directory and the title, the most recently updated session first. Exit
+    status: 0 the agent answered, even if there is no session, 1 error, 2 wrong usage, 5 cancelled,
+    7 the agent died or could not be started, 124 it never answered.
     """
     screen = Screen()
     listing = Listing(None if everywhere else cwd, as_json, login)
     try:
-        raise_interrupts()
+        raise_on_interrupt()
         code = asyncio.run(_list(list(command) or DEMO, listing, screen))
     except (TwofoldError, OSError) as error:
         screen.tell(str(error))

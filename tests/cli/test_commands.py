@@ -1,0 +1,64 @@
+"""The group of commands: what it lists, and what it imports for that."""
+
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+
+from twofold.cli.commands import SUMMARIES, commands
+
+LOADED = """
+import json, sys
+from twofold.cli import main
+try:
+    main()
+except SystemExit:
+    print(json.dumps(sorted(sys.modules)))
+"""
+HEAVY = {"asyncio", "dataclasses", "msgspec", "prompt_toolkit", "pygments", "pyte", "rich"}
+
+
+def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The script in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_the_version_and_the_help_import_nothing_that_they_do_not_need(option: str) -> None:
+    loaded = json.loads(python(LOADED, option).stdout.splitlines()[-1])
+    assert HEAVY.intersection(loaded) == set()
+    assert [name for name in loaded if name.partition(".")[0] == "twofold"] == [
+        *("twofold", "twofold.cli", "twofold.cli.commands", "twofold.cli.interrupts"),
+        "twofold.version",
+    ]
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_the_help_lists_the_first_sentence_of_each_command(name: str) -> None:
+    command = commands.get_command(click.Context(commands), name)
+    assert command is not None
+    assert command.name == name
+    assert SUMMARIES[name] == (command.help or "").partition("\n")[0]
+
+
+@pytest.mark.parametrize("package", ["click", "rich", "rich.console"])
+def test_without_the_extra_the_command_says_how_to_get_it(package: str) -> None:
+    script = f"import sys; sys.modules[{package!r}] = None; from twofold.cli import main; main()"
+    done = python(script, "show")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "The twofold command needs more than the library: pip install 'twofold[cli]'\n"
+    )
+
+
+def test_what_draws_is_imported_only_by_what_draws() -> None:
+    script = "import sys, twofold.cli.run; print([m for m in sys.argv if m in sys.modules])"
+    assert python(script, "prompt_toolkit", "pygments", "pyte", "rich.console").stdout == "[]\n"
