@@ -291,17 +291,17 @@ def test_a_directory_is_no_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("arguments", "data", "told"),
     [
-        ([], b"", "Talking to an agent takes a terminal"),
-        (["--resume"], b"", "give what to say with --prompt TEXT."),
-        (["--format", "json"], b"", "--format is for --prompt"),
-        (["--timeout", "3"], b"", "--timeout is for --prompt"),
-        (["--login", "token"], b"", "--login is for --prompt"),
-        (["--prompt", "x", "--start", "y"], b"", "--start is for the terminal"),
+        ([], b"", "Standard input and output must be a terminal."),
+        (["--resume"], b"", "In scripts, use --prompt TEXT."),
+        (["--format", "json"], b"", "--format needs --prompt"),
+        (["--timeout", "3"], b"", "--timeout needs --prompt"),
+        (["--login", "token"], b"", "--login needs --prompt"),
+        (["--prompt", "x", "--start", "y"], b"", "--start and --prompt do not go together."),
         (["--prompt", "-"], b"\n", "'--prompt': standard input is empty."),
         (["--prompt", "-"], b"\xff", "'--prompt': standard input is not UTF-8."),
-        (["--prompt", " "], b"", "'--prompt': it is empty."),
-        (["--prompt", "x", "--timeout", "nan"], b"", "'--timeout': it is a number of seconds"),
-        (["--prompt", "x", "--timeout", "0"], b"", "'--timeout': it is a number of seconds"),
+        (["--prompt", " "], b"", "'--prompt': the text is empty."),
+        (["--prompt", "x", "--timeout", "nan"], b"", "'--timeout': it must be a number of seconds"),
+        (["--prompt", "x", "--timeout", "0"], b"", "'--timeout': it must be a number of seconds"),
         (["--prompt", "x", "--allow", "reed"], b"", "'--allow reed' cannot be used: 'reed' is nei"),
         (["--prompt", "x", "--ask", "path:"], b"", "nothing follows 'path:'"),
         (["--prompt", "x", "--policy", "bad.json"], b"", "bad.json: it is not JSON"),
@@ -748,7 +748,7 @@ def test_a_session_that_is_not_there_is_named_with_how_to_list_them(
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        (DEMO[1:], "Twofold demo agent knows no session of this directory"),
+        (DEMO[1:], "Twofold demo agent has no session in this directory"),
         (raw_agent(""), "raw cannot list its sessions."),
     ],
 )
@@ -819,7 +819,7 @@ def test_an_empty_start_is_a_wrong_call(text: str, monkeypatch: pytest.MonkeyPat
     Client(monkeypatch)
     result = called("--start", text)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "'--start': it is empty." in result.stderr
+    assert "'--start': the text is empty." in result.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full disk to offer")

@@ -48,7 +48,7 @@ def test_a_turn_that_does_not_end_in_time_is_cancelled(tmp_path: Path) -> None:
     agent = raw_agent(HANGS.replace("PATH", repr(str(heard))))
     result = called("--prompt", "x", "--timeout", "1.5", "--", *agent)
     assert (result.exit_code, result.stdout) == (124, "begun\n")
-    assert result.stderr == "The turn did not end within 1.5 seconds: it was given up.\n"
+    assert result.stderr == "The turn did not end within 1.5 seconds: it was cancelled.\n"
     assert heard.read_text() == "session/cancel"
 
 

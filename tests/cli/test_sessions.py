@@ -129,7 +129,7 @@ def test_the_sessions_of_the_demo_agent_are_listed_with_either_version(tmp_path:
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [([], "No sessions of this directory.\n"), (["--all"], "No sessions.\n")],
+    [([], "No sessions in this directory.\n"), (["--all"], "No sessions.\n")],
 )
 def test_no_sessions_are_no_error(options: list[str], told: str) -> None:
     result = sessions(*options, "--", *agent('{"sessions": []}'))
@@ -160,12 +160,12 @@ PAGE = "[session(300 * len(asked) + each) for each in range(300)]"
 @pytest.mark.parametrize(
     ("listed", "lines", "told"),
     [
-        (f'{{"sessions": {PAGE}, "nextCursor": str(len(asked))}}', 1000, "goes on after 1,000"),
+        (f'{{"sessions": {PAGE}, "nextCursor": str(len(asked))}}', 1000, "Only the first 1,000"),
         (f'{{"sessions": {PAGE}, "nextCursor": "again"}}', 600, ""),
-        ('{"sessions": [session(1)], "nextCursor": str(len(asked))}', 1, "goes on after 1,000"),
-        ('{"sessions": [], "nextCursor": str(len(asked))}', 0, "goes on after 1,000"),
+        ('{"sessions": [session(1)], "nextCursor": str(len(asked))}', 1, "Only the first 1,000"),
+        ('{"sessions": [], "nextCursor": str(len(asked))}', 0, "Only the first 1,000"),
         (f'{{"sessions": {PAGE} * 4}}', 300, ""),
-        ('{"sessions": [session(each) for each in range(1001)]}', 1000, "goes on after 1,000"),
+        ('{"sessions": [session(each) for each in range(1001)]}', 1000, "Only the first 1,000"),
         ('{"sessions": [session(each) for each in range(1000)]}', 1000, ""),
     ],
 )
@@ -226,8 +226,8 @@ def test_json_on_a_terminal_says_the_same_and_does_nothing(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("options", "status", "told"),
     [
-        (["--login", "token"], 0, "No sessions of this directory."),
-        (["--login", "x"], 1, "raw has no login 'x': it names token."),
+        (["--login", "token"], 0, "No sessions in this directory."),
+        (["--login", "x"], 1, "raw knows no login 'x': it names token."),
         ([], 1, "The agent wants a login first; it names token. Choose one with --login"),
     ],
 )

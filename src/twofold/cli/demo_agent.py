@@ -1,6 +1,7 @@
-"""The command `agent`: the built-in demo agent on standard input and output.
+"""`twofold agent`: the built-in demo agent on standard input and output.
 
-What runs an agent is imported when it is needed: the filters do without it.
+The demo agent itself is imported when the command is called: `run` and `sessions` only need its
+command line.
 """
 
 import sys
@@ -8,17 +9,17 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from twofold.cli.files import standard_output
 from twofold.cli.options import line_limit
+from twofold.cli.output import standard_output
 from twofold.errors import LocalError
 
 if TYPE_CHECKING:
     from twofold.demo import Scenario
 
 DEMO = [sys.executable, "-P", "-m", "twofold", "agent"]
-"""Who answers if no command is given; `-P`: what lies in the directory is not to be imported."""
+"""The agent to start if no command is given; `-P` keeps Python from importing the files of cwd."""
 
-VERSIONS: dict[str | None, tuple[Literal[1, 2], ...]] = {None: (1, 2), "1": (1,), "2": (2,)}
+_VERSIONS: dict[str | None, tuple[Literal[1, 2], ...]] = {None: (1, 2), "1": (1,), "2": (2,)}
 
 
 def _scenarios() -> dict[str, "Scenario"]:
@@ -37,20 +38,22 @@ def _list(context: click.Context, option: click.Parameter, wanted: bool) -> None
     context.exit()
 
 
-def _known(context: click.Context, argument: click.Parameter, name: str | None) -> str | None:
+def _check_scenario(
+    context: click.Context, argument: click.Parameter, name: str | None
+) -> str | None:
     if name is not None and name not in _scenarios():
-        raise click.BadParameter(f"there is no {name!r}. `twofold agent --list` names them all.")
+        raise click.BadParameter(f"there is no {name!r}. `twofold agent --list` lists them all.")
     return name
 
 
 @click.command()
-@click.argument("scenario", required=False, callback=_known)
+@click.argument("scenario", required=False, callback=_check_scenario)
 @click.option(
     "--speed",
     type=click.FloatRange(min=0),
     default=1.0,
     show_default=True,
-    help="How fast it tells: 10 is ten times faster, 0 is without any pause.",
+    help="How fast it plays: 10 is ten times faster, 0 is without any pause.",
 )
 @click.option("--version", type=click.Choice(["1", "2"]), help="Speak only this version.")
 @click.option(
@@ -79,6 +82,8 @@ def agent(
     from twofold.demo import demo_agent
 
     try:
-        demo_agent(scenario, speed, VERSIONS[version], keep, line_limit=line_limit).run()
+        demo = demo_agent(scenario, speed, _VERSIONS[version], keep)
+        demo.line_limit = line_limit
+        demo.run()
     except LocalError as error:
         raise click.ClickException(str(error)) from None

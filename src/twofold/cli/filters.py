@@ -1,7 +1,7 @@
-"""The commands, and of them the filters: `fold`, `convert`, `show`.
+"""The filters: `fold`, `show` and `convert`. JSON Lines in, from a file or standard input.
 
-JSON Lines in, from a file or standard input. A bad line is reported on standard error with its
-number and the rest goes on; nobody sees a traceback for a mistake of a peer or a user.
+A bad line is reported on standard error with its number, and the rest is read. No mistake of a peer
+or a user shows a traceback.
 """
 
 import sys
@@ -10,7 +10,7 @@ from typing import IO, Any, cast
 
 import click
 
-from twofold.cli.files import standard_output
+from twofold.cli.output import standard_output
 from twofold.convert.conversation import Conversation, Out, Target
 from twofold.convert.versions import Dialect
 from twofold.convert.losses import Losses, NotConvertible
@@ -21,26 +21,27 @@ from twofold.text.safe import harmless_json, one_line
 from twofold.wire import codec
 from twofold.wire.base import Malformed
 
-BAD_INPUT, LOSSES, REFUSED = 2, 3, 4
+_BAD_INPUT, _LOST, _REFUSED = 2, 3, 4
+"""Exit statuses."""
 
-FILE = click.argument("file", type=click.File("rb"), default="-")
-FROM = click.option(
+_file = click.argument("file", type=click.File("rb"), default="-")
+_from = click.option(
     "--from",
     "source",
     type=click.Choice(["auto", "1", "2", "guide"]),
     default="auto",
     show_default=True,
-    help="The version that the input speaks.",
+    help="The version of the input.",
 )
 
 
 @click.command()
-@FILE
-@FROM
+@_file
+@_from
 @click.option(
     "--draft",
     type=click.Choice([draft.value for draft in Draft]),
-    help="Whose rule for _meta holds; found out by default.",
+    help="The draft of version 2 whose rule for _meta applies; detected by default.",
 )
 def fold(file: IO[bytes], source: str, draft: str | None) -> None:
     """Print the final state of each session in a recording.
@@ -48,7 +49,7 @@ def fold(file: IO[bytes], source: str, draft: str | None) -> None:
     The output is a snapshot, one update per line. Each line of the input is a JSON-RPC message, its
     params, a bare update, or an object that holds the message in its field "message".
     """
-    recording, status = _add_up(file, source, draft)
+    recording, status = _read(file, source, draft)
     with standard_output() as out:
         for session in recording.sessions.values():
             for update in snapshot(session):
@@ -57,28 +58,30 @@ def fold(file: IO[bytes], source: str, draft: str | None) -> None:
 
 
 @click.command()
-@FILE
-@FROM
+@_file
+@_from
 def show(file: IO[bytes], source: str) -> None:
     """Print a recording for reading."""
     from rich.console import Console
 
     from twofold.term.transcript import render_blocks
 
-    recording, status = _add_up(file, source, None)
+    recording, status = _read(file, source, None)
     blocks = recording.outline()
     if not blocks:
-        _say("There is nothing to show: the input holds no session, and nothing failed in it.")
+        _report("There is nothing to show: the input has no session and no failed request.")
     with standard_output():
         render_blocks(blocks, Console(highlight=False))
     sys.exit(status)
 
 
 @click.command()
-@FILE
-@click.option("--to", "target", type=click.Choice(["1", "2"]), required=True)
-@FROM
-@click.option("--strict", is_flag=True, help="Refuse what would lose something.")
+@_file
+@click.option(
+    "--to", "target", type=click.Choice(["1", "2"]), required=True, help="The version to print."
+)
+@_from
+@click.option("--strict", is_flag=True, help="Refuse messages that would lose something.")
 def convert(file: IO[bytes], target: str, source: str, strict: bool) -> None:
     """Convert a recording to the other version.
 
@@ -95,27 +98,27 @@ def convert(file: IO[bytes], target: str, source: str, strict: bool) -> None:
 def _convert_all(
     file: IO[bytes], conversation: Conversation, losses: Losses, output: IO[bytes]
 ) -> int:
-    """Convert each line of `file`; the exit status."""
+    """Convert each line of `file`, and return the exit status."""
     status = 0
     for number, line in _lines(file):
         if isinstance(line, PeerError):
-            _complain(number, line)
-            status = BAD_INPUT
+            _report_line(number, line)
+            status = _BAD_INPUT
             continue
         try:
             for out in _convert(conversation, line):
                 made = line.wrap(out.message, back=out.back) if isinstance(out, Out) else out
                 _print(output, made)
         except NotConvertible as refusal:
-            _report(number, refusal.path, refusal.reason)
-            status = BAD_INPUT if status == BAD_INPUT else REFUSED
+            _report_loss(number, refusal.path, refusal.reason)
+            status = _BAD_INPUT if status == _BAD_INPUT else _REFUSED
         except PeerError as error:
-            _complain(number, error)
-            status = BAD_INPUT
+            _report_line(number, error)
+            status = _BAD_INPUT
         if losses:
-            status = status or LOSSES
+            status = status or _LOST
         for loss in losses:
-            _report(number, loss.path, loss.reason)
+            _report_loss(number, loss.path, loss.reason)
         losses.clear()
     return status
 
@@ -126,11 +129,14 @@ def _convert(conversation: Conversation, line: Line) -> list[Out] | list[dict[st
     return conversation.message(line.message, line.sender)
 
 
-def _add_up(file: IO[bytes], source: str, draft: str | None) -> tuple[Recording, int]:
-    """All lines of `file`, added up; the exit status says whether all were understood."""
+# ---- reading -----------------------------------------------------------------------------------
+
+
+def _read(file: IO[bytes], source: str, draft: str | None) -> tuple[Recording, int]:
+    """Fold all lines of `file`, and return the exit status with the result."""
     recording = Recording(_dialect(source), Draft(draft) if draft else None)
     lines = list(_lines(file))
-    for _, line in lines:
+    for _, line in lines:  # the version may show only in a later line
         if isinstance(line, Line):
             recording.look(line)
     status = 0
@@ -140,16 +146,16 @@ def _add_up(file: IO[bytes], source: str, draft: str | None) -> tuple[Recording,
                 raise line
             recording.take(line)
         except PeerError as error:
-            _complain(number, error)
-            status = BAD_INPUT
+            _report_line(number, error)
+            status = _BAD_INPUT
         for fault in recording.faults:
-            _say(f"line {number}: passed over {fault.path}: {fault.reason}")
+            _report(f"line {number}: ignored {fault.path}: {fault.reason}")
         recording.faults.clear()
     return recording, status
 
 
 def _lines(file: IO[bytes]) -> Iterator[tuple[int, Line | PeerError]]:
-    for number, data in enumerate(_readable(file), 1):
+    for number, data in enumerate(_raw_lines(file), 1):
         if not data.strip():
             continue
         try:
@@ -159,7 +165,7 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, Line | PeerError]]:
             yield number, error
 
 
-def _readable(file: IO[bytes]) -> Iterator[bytes]:
+def _raw_lines(file: IO[bytes]) -> Iterator[bytes]:
     try:
         yield from file
     except OSError as error:
@@ -170,18 +176,21 @@ def _dialect(source: str) -> Dialect | None:
     return None if source == "auto" else cast("Dialect", source)
 
 
+# ---- printing ----------------------------------------------------------------------------------
+
+
 def _print(out: IO[bytes], value: Any) -> None:
     line = codec.encode(value)
     out.write((harmless_json(line) if sys.stdout.isatty() else line) + b"\n")
 
 
-def _report(line: int, path: str, reason: str) -> None:
-    _say(codec.encode({"line": line, "path": path, "reason": reason}).decode())
+def _report_loss(line: int, path: str, reason: str) -> None:
+    _report(codec.encode({"line": line, "path": path, "reason": reason}).decode())
 
 
-def _complain(line: int, error: PeerError) -> None:
-    _say(f"line {line}: {error}")
+def _report_line(line: int, error: PeerError) -> None:
+    _report(f"line {line}: {error}")
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     print(one_line(text), file=sys.stderr)  # it may quote a peer

@@ -1,8 +1,7 @@
-"""`twofold run`: talk to an agent at the terminal, or have one turn with it for scripts.
+"""`twofold run`: talk to an agent at the terminal, or send it one prompt from a script.
 
-Here are the options, and which of the two they ask for: `--prompt` is `scripted`, without it the
-interactive client of `twofold.term` is. What makes no sense together is said before anything is
-started.
+This module reads the options and checks that they go together, before anything is started. With
+`--prompt`, `one_turn` does the rest; without it, the interactive client of `twofold.term` does.
 """
 
 import asyncio
@@ -15,24 +14,25 @@ from typing import IO, Any, Literal, cast
 import click
 
 from twofold.cli.demo_agent import DEMO
-from twofold.cli.files import opened
+from twofold.cli.formats import PRINTERS
 from twofold.cli.interrupts import raise_on_interrupt
-from twofold.cli.options import line_limit, offered, variable_names
-from twofold.cli.printing import PRINTERS, Form, Screen
-from twofold.cli.scripted import Scripted, one_turn
-from twofold.client.launch import Launch, RunOptions
-from twofold.convert.versions import Version
+from twofold.cli.one_turn import TurnOptions, run_one_turn
+from twofold.cli.options import line_limit, parse_offer, pass_env
+from twofold.cli.output import Output, not_written, opened
+from twofold.client.launch import Connecting, Wanted
+from twofold.client.negotiate import Version
 from twofold.errors import TwofoldError
 from twofold.policy import Policy, Rule, parse_rule, read_policy
 from twofold.term import exit_status
+from twofold.transport.tape import Tape
 
-WHICHEVER = ""
+_NO_ID = ""
 """`--resume` without an id; no session has this one."""
 
-_ONLY_SCRIPTED = {
-    "form": "--format is for --prompt: at the terminal the client draws.",
-    "timeout": "--timeout is for --prompt: a conversation ends when you end it.",
-    "login": "--login is for --prompt: at the terminal the client asks how to log in.",
+_NEED_PROMPT = {
+    "form": "--format needs --prompt: at the terminal, the client draws the session.",
+    "timeout": "--timeout needs --prompt: at the terminal, you end the conversation.",
+    "login": "--login needs --prompt: at the terminal, the client asks how to log in.",
 }
 
 
@@ -41,34 +41,36 @@ _ONLY_SCRIPTED = {
 
 def _seconds(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
     if value is not None and (isnan(value) or value <= 0):
-        raise click.BadParameter("it is a number of seconds, more than 0.")
+        raise click.BadParameter("it must be a number of seconds greater than 0.")
     return value
 
 
-# what follows the command is the command's, also what looks like an option of ours
+# after COMMAND, words that look like our options belong to the command
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--prompt", help="Have one turn, for scripts: what to say; - reads standard input.")
-@click.option("--start", metavar="TEXT", help="Say this first, then go on at the prompt.")
+@click.option("--prompt", help="Send this one prompt and exit, for scripts; - reads stdin.")
+@click.option("--start", metavar="TEXT", help="Send this first, then go on at the prompt.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(list(PRINTERS)),
-    help="With --prompt. text (the default): what the agent says, as it comes. quiet: only its last"
-    " message. updates: every update in the words of version 2. json: the messages of both sides"
-    " as they were.",
+    help="With --prompt. text (the default): the agent's messages as they arrive. quiet: only its"
+    " last message. updates: every update, as version 2. json: the messages of both sides,"
+    " unchanged.",
 )
-@click.option("--allow", multiple=True, metavar="RULE", help="Allow, e.g. read or command:make.")
-@click.option("--reject", multiple=True, metavar="RULE", help="Reject, whatever allows it.")
+@click.option(
+    "--allow", multiple=True, metavar="RULE", help="Allow, for example read or command:make."
+)
+@click.option("--reject", multiple=True, metavar="RULE", help="Reject, whatever else allows it.")
 @click.option(
     "--ask",
     multiple=True,
     metavar="RULE",
-    help="Ask, whatever allows it; with --prompt nobody is there to ask, and it is rejected.",
+    help="Ask, whatever else allows it. With --prompt nobody can be asked, so this rejects.",
 )
 @click.option(
     "--policy",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="More rules, from a JSON file.",
+    help="Read more rules from this JSON file.",
 )
 @click.option(
     "--cwd",
@@ -80,32 +82,28 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
 @click.option(
     "--offer",
     default="",
-    callback=offered,
-    help="What to do for an agent of version 1: fs, terminal, or both with a comma.",
+    callback=parse_offer,
+    help="What a version 1 agent may ask this client to do: fs, terminal, or fs,terminal.",
 )
-@click.option(
-    "--pass-env",
-    multiple=True,
-    metavar="NAME",
-    callback=variable_names,
-    help="With --offer terminal: a variable of this environment that commands get, too.",
-)
+@pass_env
 @click.option(
     "--resume",
     is_flag=False,
-    flag_value=WHICHEVER,
+    flag_value=_NO_ID,
     metavar="[ID]",
-    help="Go on with this session; without ID, with one of the directory that you choose (with"
-    " --prompt: the one that was updated last). A command after it needs -- before it.",
+    help="Resume this session. Without ID, choose one of the directory's sessions; with --prompt,"
+    " resume the one that was updated last. Put -- before a COMMAND that follows.",
 )
-@click.option("--login", metavar="METHOD", help="With --prompt: log in like this, if need be.")
+@click.option(
+    "--login", metavar="METHOD", help="With --prompt: how to log in if the agent wants a login."
+)
 @click.option(
     "--timeout",
     type=float,
     callback=_seconds,
-    help="With --prompt: give up after so many seconds.",
+    help="With --prompt: give up after this many seconds.",
 )
-@click.option("--no-color", is_flag=True, help="No colors; nor if NO_COLOR is set.")
+@click.option("--no-color", is_flag=True, help="Use no colors; the same as NO_COLOR=1.")
 @click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -122,85 +120,69 @@ def run(prompt: str | None, record: Path | None, command: tuple[str, ...], **opt
     7 the agent died or could not be started, 124 timeout.
     """
     _check(prompt, options)
-    screen = Screen()
-    words = list(command) or DEMO
+    output = Output()
     try:
-        rules = _policy(options["policy"], options["allow"], options["reject"], options["ask"])
-        said = _prompt(prompt) if prompt is not None else None
+        policy = _policy(options["policy"], options["allow"], options["reject"], options["ask"])
+        turn = _turn(prompt, options) if prompt is not None else None
         with opened(record, "wb", "--record") as file:
-            if said is not None:
-                scripted = _scripted(words, said, rules, file, options)
+            wanted = _wanted(list(command) or DEMO, policy, file, options)
+            if turn is not None:
+                connecting = _connecting(wanted, output if turn.output_format == "json" else None)
                 raise_on_interrupt()
-                code = asyncio.run(one_turn(scripted, screen))
+                status = asyncio.run(run_one_turn(wanted, connecting, turn, output))
             else:
-                code = _interactive(_wanted(words, rules, file, options), screen)
+                status = _interact(wanted, output)
     except (TwofoldError, OSError) as error:
-        screen.tell(str(error))
-        code = exit_status.of_error(error)
-    except KeyboardInterrupt:  # while standard input was read, or where signals are not handled
-        code = exit_status.CANCELLED
-    sys.exit(code)
+        output.report(str(error))
+        status = exit_status.of_error(error)
+    except KeyboardInterrupt:  # while reading standard input, or before signals are handled
+        status = exit_status.CANCELLED
+    sys.exit(status)
 
 
 def _check(prompt: str | None, options: dict[str, Any]) -> None:
-    """Refuse options that do not go together, and to draw where nobody sees it."""
+    """Refuse options that do not go together, and to draw where there is no terminal."""
     if prompt is not None:
         if options["start"] is not None:
-            raise click.UsageError("--start is for the terminal: --prompt says all that is said.")
+            raise click.UsageError("--start and --prompt do not go together.")
         return
-    for option, reason in _ONLY_SCRIPTED.items():
+    for option, reason in _NEED_PROMPT.items():
         if options[option] is not None:
             raise click.UsageError(reason)
     if not at_terminal():
         raise click.UsageError(
-            "Talking to an agent takes a terminal, for standard input and output. In scripts, give"
-            " what to say with --prompt TEXT."
+            "Standard input and output must be a terminal. In scripts, use --prompt TEXT."
         )
 
 
 def at_terminal() -> bool:
-    """Whether someone sits there: both streams are a terminal."""
+    """True if standard input and standard output are a terminal."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
-# ---- what was asked for ----------------------------------------------------------------------
+# ---- from options to what is run ---------------------------------------------------------------
 
 
-def _scripted(
-    command: list[str],
-    prompt: str,
-    policy: Policy,
-    record: IO[bytes] | None,
-    options: dict[str, Any],
-) -> Scripted:
-    return Scripted(
-        command=command,
-        prompt=prompt,
-        form=cast("Form", options["form"] or "text"),
-        policy=policy,
-        cwd=options["cwd"],
-        version=_version(options["version"]),
-        resume=options["resume"] or None,
-        latest=options["resume"] == WHICHEVER,
+def _turn(prompt: str, options: dict[str, Any]) -> TurnOptions:
+    return TurnOptions(
+        prompt=_prompt(prompt),
+        output_format=options["form"] or "text",
         login=options["login"],
         timeout=options["timeout"],
-        offer=options["offer"],
-        pass_env=options["pass_env"],
-        line_limit=options["line_limit"],
-        record=record,
     )
 
 
 def _wanted(
     command: list[str], policy: Policy, record: IO[bytes] | None, options: dict[str, Any]
-) -> RunOptions:
-    return RunOptions(
+) -> Wanted:
+    version = options["version"]
+    return Wanted(
         command=command,
         policy=policy,
         cwd=options["cwd"],
-        version=_version(options["version"]),
+        version=cast("Version | None", int(version) if version else None),
         resume=options["resume"] or None,
-        choose=options["resume"] == WHICHEVER,
+        choose=options["resume"] == _NO_ID,
         start=_start(options["start"]),
         color=not options["no_color"] and not os.environ.get("NO_COLOR"),
         offer=options["offer"],
@@ -210,14 +192,27 @@ def _wanted(
     )
 
 
-def _version(version: str | None) -> Version | None:
-    return cast("Version | None", int(version) if version else None)
+def _connecting(wanted: Wanted, json: Output | None = None) -> Connecting:
+    """The connection to the agent; `json` prints every message."""
+    return Connecting(
+        wanted.command,
+        cwd=wanted.cwd,
+        version=wanted.version,
+        policy=wanted.policy,
+        offer=wanted.offer,
+        pass_env=wanted.pass_env,
+        line_limit=wanted.line_limit,
+        record=wanted.record,
+        tapes=[Tape(json.json)] if json is not None else [],
+    )
 
 
 def _policy(
     file: Path | None, allow: tuple[str, ...], reject: tuple[str, ...], ask: tuple[str, ...]
 ) -> Policy:
-    """Those that reject go before all; of the others the first counts, so `ask` before `allow`."""
+    """The rules: those that reject come first, and `--ask` before `--allow`, because the first
+    rule that matches decides.
+    """
     try:
         written = read_policy(file.read_bytes(), str(file)) if file is not None else Policy()
     except OSError as error:
@@ -233,47 +228,38 @@ def _rules(words: tuple[str, ...], decision: Literal["allow", "reject", "ask"]) 
 
 def _prompt(text: str) -> str:
     if text != "-":
-        return _said(text.encode(errors="surrogateescape"), "--prompt", "it")
+        return _decoded(text.encode(errors="surrogateescape"), "--prompt", "the text")
     data = sys.stdin.buffer.read() if sys.stdin is not None else b""
-    return _said(data, "--prompt", "standard input")
+    return _decoded(data, "--prompt", "standard input")
 
 
 def _start(text: str | None) -> str | None:
     if text is None:
         return None
-    return _said(text.encode(errors="surrogateescape"), "--start", "it")
+    return _decoded(text.encode(errors="surrogateescape"), "--start", "the text")
 
 
-def _said(data: bytes, option: str, where: str) -> str:
+def _decoded(data: bytes, option: str, source: str) -> str:
     try:
         text = data.decode().rstrip("\n")
     except UnicodeError:
-        raise click.BadParameter(f"{where} is not UTF-8.", param_hint=f"'{option}'") from None
+        raise click.BadParameter(f"{source} is not UTF-8.", param_hint=f"'{option}'") from None
     if not text.strip():
-        raise click.BadParameter(f"{where} is empty.", param_hint=f"'{option}'")
+        raise click.BadParameter(f"{source} is empty.", param_hint=f"'{option}'")
     return text
 
 
 # ---- at the terminal -------------------------------------------------------------------------
 
 
-def _interactive(wanted: RunOptions, screen: Screen) -> int:
+def _interact(wanted: Wanted, output: Output) -> int:
     from twofold.term.client import interact
 
-    connecting = Launch(
-        wanted.command,
-        cwd=wanted.cwd,
-        version=wanted.version,
-        policy=wanted.policy,
-        offer=wanted.offer,
-        pass_env=wanted.pass_env,
-        line_limit=wanted.line_limit,
-        record=wanted.record,
-    )
+    connecting = _connecting(wanted)
     raise_on_interrupt()
-    code = asyncio.run(interact(wanted, connecting))
+    status = asyncio.run(interact(wanted, connecting))
     fault = connecting.fault
     if fault is not None and wanted.record is not None:
-        screen.tell(f"{wanted.record.name} could not be written to the end: {fault.strerror}.")
-        code = code or exit_status.FAILED
-    return code
+        output.report(not_written(wanted.record.name, fault))
+        status = status or exit_status.FAILED
+    return status

@@ -1,7 +1,7 @@
-"""`twofold sessions`: the sessions that an agent knows.
+"""`twofold sessions`: list the sessions of an agent.
 
-A line each on standard output, the last updated first; everything else is said on standard error.
-Nothing of an agent does anything to the terminal.
+One line for each session on standard output, the most recently updated first; everything else goes
+to standard error. The agent's text is sanitized.
 """
 
 import asyncio
@@ -14,29 +14,29 @@ from rich.cells import cell_len
 
 from twofold.cli.demo_agent import DEMO
 from twofold.cli.interrupts import raise_on_interrupt
-from twofold.cli.printing import Screen
-from twofold.cli.unattended import Problems, sits_there, slow, with_login
+from twofold.cli.output import Output, not_written
+from twofold.cli.unattended import Problems, has_terminal, slow_start, with_login
 from twofold.client.known_sessions import MOST, Known, known_sessions, title, when
-from twofold.client.launch import Launch, on_signals
+from twofold.client.launch import Connecting, on_signals
 from twofold.errors import TwofoldError
 from twofold.term import exit_status
 from twofold.text import one_line
 from twofold.wire import codec, v2
 
-WIDEST = 40
-"""How far a column pushes the next one away; what is longer is not cut."""
+_WIDEST = 40
+"""The widest column; a longer value is not cut, it moves the rest of its line."""
 
 
 class Listing(Struct):
-    """What was asked for on the command line."""
+    """The options of the command."""
 
     cwd: Path | None
-    """None: the sessions of every directory."""
+    """None lists the sessions of every directory."""
     json: bool
     login: str | None
 
 
-# what follows the command is the command's, also what looks like an option of ours
+# after COMMAND, words that look like our options belong to the command
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
     "--cwd",
@@ -44,11 +44,11 @@ class Listing(Struct):
     default=".",
     help="List the sessions of this directory; the agent is started there.",
 )
-@click.option("--all", "everywhere", is_flag=True, help="List those of every directory.")
+@click.option("--all", "everywhere", is_flag=True, help="List the sessions of every directory.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object a line, in the words of version 2."
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line, as version 2."
 )
-@click.option("--login", metavar="METHOD", help="Log in like this, if the agent wants that first.")
+@click.option("--login", metavar="METHOD", help="How to log in if the agent wants a login.")
 @click.argument("command", nargs=-1)
 def sessions(
     cwd: Path, everywhere: bool, as_json: bool, login: str | None, command: tuple[str, ...]
@@ -60,34 +60,36 @@ def sessions(
     status: 0 the agent answered, even if there is no session, 1 error, 2 wrong usage, 5 cancelled,
     7 the agent died or could not be started, 124 it never answered.
     """
-    screen = Screen()
+    output = Output()
     listing = Listing(None if everywhere else cwd, as_json, login)
     try:
         raise_on_interrupt()
-        code = asyncio.run(_list(list(command) or DEMO, listing, screen))
+        status = asyncio.run(_list(list(command) or DEMO, listing, output))
     except (TwofoldError, OSError) as error:
-        screen.tell(str(error))
-        code = exit_status.of_error(error)
-    except KeyboardInterrupt:  # where signals are not handled
-        code = exit_status.CANCELLED
-    sys.exit(code)
+        output.report(str(error))
+        status = exit_status.of_error(error)
+    except KeyboardInterrupt:  # before signals are handled
+        status = exit_status.CANCELLED
+    sys.exit(status)
 
 
-async def _list(command: list[str], listing: Listing, screen: Screen) -> int:
+async def _list(command: list[str], listing: Listing, output: Output) -> int:
     task, stopped = asyncio.current_task(), False
 
     def stop() -> None:
         nonlocal stopped
         stopped = True
         if task is not None:
-            task.cancel()  # what was started is ended on the way out
+            task.cancel()  # the block below ends the agent
 
     on_signals(stop)
-    connecting = Launch(command, cwd=listing.cwd)
-    told, late = Problems(screen), slow(screen, command)
+    connecting = Connecting(command, cwd=listing.cwd)
+    problems, on_slow = Problems(output), slow_start(output, command)
     try:
-        async with connecting.client(login=sits_there(), on_problem=told, on_slow=late) as client:
-            told.answered()
+        async with connecting.client(
+            login=has_terminal(), on_problem=problems, on_slow=on_slow
+        ) as client:
+            problems.release()
             known = await with_login(
                 client,
                 lambda: known_sessions(client, listing.cwd),
@@ -99,38 +101,30 @@ async def _list(command: list[str], listing: Listing, screen: Screen) -> int:
         if not stopped:
             raise
         return exit_status.CANCELLED
-    _print(known, listing, screen)
-    return _written(screen)
-
-
-# ---- what is printed ---------------------------------------------------------------------------
-
-
-def _print(known: Known, listing: Listing, screen: Screen) -> None:
-    if not known.sessions:
-        where = "No sessions." if listing.cwd is None else "No sessions of this directory."
-        screen.tell(where)
-    elif listing.json:
-        for info in known.sessions:
-            screen.json(codec.encode(info) + b"\n")
-    else:
-        screen.text("".join(f"{line}\n" for line in table(known.sessions)))
-    if known.more:
-        screen.tell(f"The list goes on after {MOST:,} sessions or pages: the rest is left out.")
-
-
-def _written(screen: Screen) -> int:
-    fault = screen.out.fault
-    if fault is None:
+    _print(known, listing, output)
+    if output.out.fault is None:
         return exit_status.OK
-    screen.tell(f"Standard output could not be written to the end: {fault.strerror}.")
+    output.report(not_written("Standard output", output.out.fault))
     return exit_status.FAILED
 
 
+def _print(known: Known, listing: Listing, output: Output) -> None:
+    if not known.sessions:
+        everywhere = listing.cwd is None
+        output.report("No sessions." if everywhere else "No sessions in this directory.")
+    elif listing.json:
+        for info in known.sessions:
+            output.json(codec.encode(info) + b"\n")
+    else:
+        output.text("".join(f"{line}\n" for line in table(known.sessions)))
+    if known.more:
+        output.report(f"Only the first {MOST:,} sessions or pages are listed.")
+
+
 def table(sessions: list[v2.SessionInfo]) -> list[str]:
-    """A line for each: id, time, directory, title; a column is as wide as it must be."""
+    """One line for each session: id, time, directory and title, in columns."""
     rows = [_cells(info) for info in sessions]
-    widths = [min(WIDEST, max(map(cell_len, column))) for column in zip(*rows, strict=True)]
+    widths = [min(_WIDEST, max(map(cell_len, column))) for column in zip(*rows, strict=True)]
     return ["  ".join(map(_padded, row, widths)).rstrip() for row in rows]
 
 

@@ -1,11 +1,15 @@
-"""`--login`: logging in for commands that ask nobody anything."""
+"""What `run --prompt` and `sessions` share: they start an agent and ask the person nothing.
+
+They report a slow start and problems on standard error, and log in with the method that `--login`
+names.
+"""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from twofold.cli.printing import Screen
+from twofold.cli.output import Output
 from twofold.client.client import Client
 from twofold.client.launch import OnSlow
 from twofold.client.login import LoginNeeded, NoTerminal, log_in, wants_login, way_of
@@ -13,84 +17,89 @@ from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestFailed
 from twofold.transport.commands import IS_IT, shown
 
-# What is told of an agent while a command for scripts waits for it.
+SLOW_START = 5.0
+"""After how many seconds a slow start is reported."""
+_MOST_HELD = 100
+"""How many lines that are not messages are kept until the agent answers."""
+
+T = TypeVar("T")
 
 
-SLOW = 5.0
-"""After how many seconds a start is said to be slow."""
-MOST_HELD = 100
-"""How many lines that are no messages are kept until the agent answers."""
+def slow_start(output: Output, command: Sequence[str]) -> OnSlow:
+    """A callback that reports once that the agent is slow to start, with a hint."""
 
-
-def slow(screen: Screen, command: Sequence[str]) -> OnSlow:
-    """Reports once that the agent takes long, and what may be wrong."""
-
-    def tell(seconds: float) -> None:
-        if seconds == SLOW:
-            screen.tell(
+    def report(seconds: float) -> None:
+        if seconds == SLOW_START:
+            output.report(
                 f"Still waiting for the agent ({shown(command)}) to answer initialize. {IS_IT}"
             )
 
-    return tell
+    return report
 
 
 class Problems:
-    """Reports what went wrong and was survived (`Report`).
+    """An `on_problem` callback that reports problems on standard error.
 
-    What an agent prints before it answers is held back: a command that is no agent may be started
-    twice, and the error that ends it shows what it printed. What a conversion loses is no concern
-    of a turn.
+    What an agent prints before it answers is held back: a command that is not an agent may be
+    started twice, and the error that ends it shows what it printed. Losses of a conversion are not
+    reported, because they do not concern a turn.
     """
 
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
+    def __init__(self, output: Output) -> None:
+        self._output = output
         self._held: dict[str, None] | None = {}
 
     def __call__(self, problem: Problem) -> None:
         if problem.kind == "loss":
             return
         if problem.kind != "noise" or self._held is None:
-            self._screen.tell(str(problem))
-        elif len(self._held) < MOST_HELD:
+            self._output.report(str(problem))
+        elif len(self._held) < _MOST_HELD:
             self._held[str(problem)] = None
 
-    def answered(self) -> None:
-        """It is an agent: what it printed before it answered is reported, each line once."""
+    def release(self) -> None:
+        """The command is an agent: report what it printed before it answered, each line once."""
         held, self._held = self._held or {}, None
         for text in held:
-            self._screen.tell(text)
-
-
-T = TypeVar("T")
+            self._output.report(text)
 
 
 async def with_login(
     client: Client,
-    do: Callable[[], Awaitable[T]],
+    request: Callable[[], Awaitable[T]],
     login: str | None,
     command: Sequence[str],
     cwd: Path | None = None,
 ) -> T:
-    """What `do` gives; if the agent wants a login first, once more after the one of this id.
+    """Make a request, and if the agent wants a login first, log in and make it again.
 
-    `command` is what started the agent, and `cwd` where, if not here.
+    Args:
+        client: The connection to the agent.
+        request: Makes the request.
+        login: The id of the login method; None if the person gave none.
+        command: The command that started the agent.
+        cwd: Where it was started, if not here.
 
-    Raises `LoginNeeded` if there is no id, and all that `twofold.client.login` does.
+    Raises:
+        LoginNeeded: The agent wants a login, and there is no method.
+        NoTerminal: The method needs a terminal, and standard input is not one.
+        NoSuchWay: The agent does not offer the method.
+        LoginFailed: The agent's login command failed.
     """
     try:
-        return await do()
+        return await request()
     except RequestFailed as error:
         if not wants_login(error):
             raise
         if login is None:
             raise LoginNeeded(error, client) from None
     way = way_of(client, login)
-    if way.terminal is not None and not sits_there():
+    if way.terminal is not None and not has_terminal():
         raise NoTerminal(way)
     await log_in(client, way, command, cwd)
-    return await do()
+    return await request()
 
 
-def sits_there() -> bool:
-    """Whether someone can log in here: standard input is a terminal."""
+def has_terminal() -> bool:
+    """True if standard input is a terminal, where a person can log in."""
     return sys.stdin is not None and sys.stdin.isatty()

@@ -1,4 +1,4 @@
-"""What `twofold run` prints, piece by piece and on a terminal."""
+"""What commands print, piece by piece and on a terminal."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from twofold.cli.printing import Screen
+from twofold.cli.output import Output
 from twofold.text.safe import Pieces, sanitize
 
 PARTS = [
@@ -58,7 +58,7 @@ def test_json_on_a_terminal_says_the_same_and_does_nothing(
     seen, terminal = os.openpty()
     with open(seen, "rb", buffering=0) as reader, open(terminal, "w", encoding="utf-8") as stdout:
         monkeypatch.setattr(sys, "stdout", stdout)
-        Screen().json(line)
+        Output().json(line)
         shown = reader.read(1000).decode()
     assert json.loads(shown) == said
     assert "ä" in shown
