@@ -247,8 +247,8 @@ def test_the_settings_of_the_session_change_the_showcase_and_stand_in_the_status
     with client(version, columns=COLUMNS) as stage:
         wait_prompt(stage)
         wait_status(stage, "Mode: Ask · Thoughts: Aloud")
-        for order in ("/mode code", "/config thoughts quiet", "showcase", "/plan", "/usage"):
-            say(stage, order)
+        for command in ("/mode code", "/config thoughts quiet", "showcase", "/plan", "/usage"):
+            say(stage, command)
         tokens = "53k of 200k tokens, $0.05"
         wait_status(stage, f"Mode: Code · {tokens} · Thoughts: Quiet · No more negative zero")
         leave(stage)

@@ -103,7 +103,7 @@ def test_what_is_typed_and_pasted_is_sent_and_can_be_found_again(tmp_path: Path)
         stage.wait_for("echo: see line 0")
         stage.wait_for(lambda stage: at_prompt(stage) and stage.text.count("line 199") >= 2)
         stage.type("/mo")
-        stage.wait_for("show the modes of the agent")
+        stage.wait_for("show the agent's modes")
         stage.press("tab")
         stage.wait_for("> /mode")
         stage.press("ctrl-c")
@@ -158,18 +158,18 @@ def test_a_file_goes_as_a_link_to_an_agent_that_takes_no_other(tmp_path: Path) -
     assert prompts(record) == [[before, link, after]]
 
 
-# ---- orders ----------------------------------------------------------------------------------
+# ---- commands --------------------------------------------------------------------------------
 
-ORDERS = [
-    ("/help", "Commands of the agent"),
+COMMANDS = [
+    ("/help", "The agent's commands"),
     ("/mode", "* ask "),
     ("/mode Code", "* code"),
-    ("/mode nothing", "Mode has no value 'nothing'; there are ask and code."),
+    ("/mode nothing", "Mode has no value 'nothing'; it offers ask and code."),
     ("/config", "thoughts  Thoughts: Aloud"),
     ("/config thoughts quiet", "* quiet"),
     ("/config nothing", "There is no setting 'nothing'. There are mode and thoughts."),
     ("/plan", "The agent has no plan."),
-    ("/usage", "The agent has not said how many tokens it used."),
+    ("/usage", "The agent has not reported how many tokens it used."),
     ("/expand", "Nothing was folded."),
     ("/thoughts", "Thoughts are shown in full from now on."),
     ("/thoughts", "Thoughts are folded from now on."),
@@ -184,11 +184,11 @@ ORDERS = [
 ]
 
 
-def test_orders_are_obeyed_and_commands_go_to_the_agent(tmp_path: Path) -> None:
+def test_the_commands_of_the_client_are_run_and_those_of_the_agent_are_sent(tmp_path: Path) -> None:
     record = tmp_path / "record"
     with client(f"--record={record}", rows=60) as stage:
-        for order, answer in ORDERS:
-            say(stage, order, answer)
+        for command, answer in COMMANDS:
+            say(stage, command, answer)
         assert stage.text.count("> //mode") == 1
         assert stage.text.count("> /quit now") == 1
         assert stage.text.count("> /mode") == 3  # and not once more what was sent for `//mode`

@@ -45,14 +45,14 @@ from twofold.term.input.menu import choose
 from twofold.term.input.prompt import Prompt
 from twofold.term.input.questions import Questions
 from twofold.term.input.slash_commands import (
-    Order,
+    SlashCommand,
     check_command,
     config_lines,
+    find_mode,
+    find_setting,
     help_lines,
     mode_lines,
-    read_choice,
-    read_mode,
-    read_order,
+    parse_command,
     text_to_send,
     usage_lines,
 )
@@ -67,7 +67,7 @@ from twofold.wire.content import TextContent
 # Orders of the person to the client, carried out: `/mode plan`, `/config`, `/expand`.
 
 
-async def obey(order: Order, session: ClientSession, drawing: Drawing) -> bool:
+async def obey(order: SlashCommand, session: ClientSession, drawing: Drawing) -> bool:
     """Do what was ordered, and show what came of it; False to leave."""
     state = session.state
     match order.name:
@@ -81,7 +81,7 @@ async def obey(order: Order, session: ClientSession, drawing: Drawing) -> bool:
             drawing.tell(_plans(state))
         case "mode":
             if order.argument:
-                await session.set_mode(read_mode(order.argument, state))
+                await session.set_mode(find_mode(order.argument, state))
             drawing.tell(mode_lines(session.state))
         case "config":
             drawing.tell(await _config(order.argument, session))
@@ -96,7 +96,7 @@ async def obey(order: Order, session: ClientSession, drawing: Drawing) -> bool:
 async def _config(argument: str, session: ClientSession) -> list[Drawn]:
     if not argument:
         return [*config_lines(session.state)]
-    choice = read_choice(argument, session.state)
+    choice = find_setting(argument, session.state)
     if choice.value is not None:
         await session.set_config_option(choice.config_id, choice.value)
     return [*config_lines(session.state, choice.config_id)]
@@ -204,7 +204,7 @@ class Conversation:
         shown = user_lines([TextContent(text.strip())])
         self._drawing.print(all_rows(shown, self._drawing.width))
         try:
-            order = read_order(text, self._session.state)
+            order = parse_command(text, self._session.state)
             if order is not None:
                 return await obey(order, self._session, self._drawing)
             if typed:  # what is sent at the start is older than the commands of the agent

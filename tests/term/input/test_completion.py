@@ -1,4 +1,4 @@
-"""What is offered while a person types: orders, commands, values and paths."""
+"""What is offered while a person types: commands, values and paths."""
 
 import os
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tests.term.input.test_slash_commands import EVIL, MODES, SET, session
 from twofold.session import Session
 from twofold.term.input.completion import MOST, InputCompleter, is_completed
 from twofold.term.input.mentions import parts_of
-from twofold.term.input.slash_commands import ORDERS
+from twofold.term.input.slash_commands import CLIENT_COMMANDS
 from twofold.text.safe import one_line
 from twofold.wire import v2
 
@@ -40,19 +40,23 @@ def cwd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# ---- orders ----------------------------------------------------------------------------------
+# ---- commands--------------------------------------------------------------------------------
 
 
-def test_a_slash_offers_our_orders_and_the_commands_of_the_agent(cwd: Path) -> None:
+def test_a_slash_offers_the_commands_of_the_client_and_of_the_agent(cwd: Path) -> None:
     made = session(MODES, commands=("web", "plan"))
-    assert completed("/", cwd, made) == [*(f"/{name}" for name in ORDERS), "/web", "//plan"]
+    assert completed("/", cwd, made) == [
+        *(f"/{name}" for name in CLIENT_COMMANDS),
+        "/web",
+        "//plan",
+    ]
 
 
 OFFERED = {
     "a beginning": ("/co", ["/config"]),
     "whatever the case": ("/QU", ["/quit"]),
     "nothing like it": ("/xyz", []),
-    "an order without arguments": ("/help ", []),
+    "a command without arguments": ("/help ", []),
     "modes": ("/mode ", ["/mode ask", "/mode code"]),
     "the beginning of a mode": ("/mode C", ["/mode code"]),
     "settings": ("/config ", ["/config session-mode", "/config model", "/config web search"]),
@@ -72,7 +76,7 @@ OFFERED = {
 
 
 @pytest.mark.parametrize(("text", "made"), OFFERED.values(), ids=list(OFFERED))
-def test_orders_are_completed_with_what_there_is(text: str, made: list[str], cwd: Path) -> None:
+def test_commands_are_completed_with_what_there_is(text: str, made: list[str], cwd: Path) -> None:
     assert completed(text, cwd) == made
 
 
@@ -91,7 +95,7 @@ def test_descriptions_and_hints_are_shown_beside_a_command(cwd: Path) -> None:
 
 def test_names_that_cannot_be_seen_for_what_they_are_are_not_offered(cwd: Path) -> None:
     made = session(commands=(EVIL, "\x1b[1mbold", "a\u200bb", "", "fine"))
-    assert completed("/", cwd, made)[len(ORDERS) :] == ["/fine"]
+    assert completed("/", cwd, made)[len(CLIENT_COMMANDS) :] == ["/fine"]
 
 
 def test_commands_without_end_are_offered_up_to_a_bound(cwd: Path) -> None:
@@ -222,5 +226,5 @@ def test_a_name_is_offered_so_that_it_is_found_again_or_not_at_all(
         *(("", False), ("a/b", False), ("@a ", False), ("/x\ny", False)),
     ],
 )
-def test_something_is_offered_only_for_orders_and_open_mentions(text: str, offered: bool) -> None:
+def test_something_is_offered_only_for_commands_and_open_mentions(text: str, offered: bool) -> None:
     assert is_completed(Document(text)) is offered

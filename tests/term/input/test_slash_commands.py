@@ -1,4 +1,4 @@
-"""Orders of our own: what is one, what was meant by it, and what it prints."""
+"""Slash commands: which text is one, what it means, and what it prints."""
 
 import pytest
 from hypothesis import given
@@ -7,25 +7,25 @@ from hypothesis import strategies as st
 from twofold.errors import LocalError
 from twofold.session import Session
 from twofold.term.input.slash_commands import (
+    CLIENT_COMMANDS,
     MOST_LISTED,
     MOST_OFFERED,
-    ORDERS,
     AmbiguousName,
-    Choice,
     NoModes,
-    Order,
-    TakesNothing,
+    Setting,
+    SlashCommand,
+    TakesNoArgument,
+    UnknownCommand,
     UnknownOption,
-    UnknownOrder,
     UnknownValue,
     agent_commands,
     check_command,
     config_lines,
+    find_mode,
+    find_setting,
     help_lines,
     mode_lines,
-    read_choice,
-    read_mode,
-    read_order,
+    parse_command,
     text_to_send,
     usage_lines,
 )
@@ -85,12 +85,12 @@ def shown(lines: list[Line], width: int | None = None) -> list[str]:
 
 # ---- reading ---------------------------------------------------------------------------------
 
-READ: dict[str, tuple[str, Order | None]] = {
-    "an order": ("/help", Order("help")),
-    "an order with blanks behind it": ("/quit  \n", Order("quit")),
-    "an argument": ("/mode plan", Order("mode", "plan")),
-    "blanks around an argument": ("/mode \t plan  ", Order("mode", "plan")),
-    "two arguments": ("/config model Big One", Order("config", "model Big One")),
+READ: dict[str, tuple[str, SlashCommand | None]] = {
+    "a command": ("/help", SlashCommand("help")),
+    "a command with blanks behind it": ("/quit  \n", SlashCommand("quit")),
+    "an argument": ("/mode plan", SlashCommand("mode", "plan")),
+    "blanks around an argument": ("/mode \t plan  ", SlashCommand("mode", "plan")),
+    "two arguments": ("/config model Big One", SlashCommand("config", "model Big One")),
     "text": ("hello", None),
     "nothing": ("", None),
     "a slash": ("/", None),
@@ -104,17 +104,21 @@ READ: dict[str, tuple[str, Order | None]] = {
 }
 
 
-@pytest.mark.parametrize(("text", "order"), READ.values(), ids=list(READ))
-def test_an_order_is_one_of_ours_alone_on_its_line(text: str, order: Order | None) -> None:
-    assert read_order(text, EMPTY) == order
+@pytest.mark.parametrize(("text", "command"), READ.values(), ids=list(READ))
+def test_a_command_of_the_client_is_alone_on_its_line(
+    text: str, command: SlashCommand | None
+) -> None:
+    assert parse_command(text, EMPTY) == command
 
 
-@pytest.mark.parametrize("name", [name for name, order in ORDERS.items() if not order.arguments])
-def test_an_order_that_takes_nothing_refuses_an_argument(name: str) -> None:
-    with pytest.raises(TakesNothing, match=f"To send it to the agent .*//{name} the thing$"):
-        read_order(f"/{name} the thing", EMPTY)
-    with pytest.raises(TakesNothing, match=f"The agent's own /{name} takes two slashes"):
-        read_order(f"/{name} the thing", session(commands=(name,)))
+@pytest.mark.parametrize(
+    "name", [name for name, command in CLIENT_COMMANDS.items() if not command.arguments]
+)
+def test_a_command_that_takes_nothing_refuses_an_argument(name: str) -> None:
+    with pytest.raises(TakesNoArgument, match=f"To send it to the agent, .*//{name} the thing$"):
+        parse_command(f"/{name} the thing", EMPTY)
+    with pytest.raises(TakesNoArgument, match=f"The agent's own /{name} needs two slashes"):
+        parse_command(f"/{name} the thing", session(commands=(name,)))
 
 
 SENT = {
@@ -149,8 +153,8 @@ SLIPS = {
 @pytest.mark.parametrize(("text", "told"), SLIPS.values(), ids=list(SLIPS))
 def test_a_word_behind_a_slash_that_nobody_knows_is_not_sent(text: str, told: str) -> None:
     made = session(commands=("web", "wait"))
-    assert read_order(text, made) is None
-    with pytest.raises(UnknownOrder) as caught:
+    assert parse_command(text, made) is None
+    with pytest.raises(UnknownCommand) as caught:
         check_command(text, made)
     assert told in str(caught.value)
     assert f"/{text.split(maxsplit=1)[0]} sends it to the agent as text." in str(caught.value)
@@ -165,9 +169,9 @@ def test_what_is_known_or_no_word_is_sent(text: str) -> None:
 
 
 def test_exit_leaves_unless_the_agent_has_it() -> None:
-    assert read_order("/exit", EMPTY) == Order("quit")
-    assert read_order("/exit now", EMPTY) is None
-    assert read_order("/exit", session(commands=("exit",))) is None
+    assert parse_command("/exit", EMPTY) == SlashCommand("quit")
+    assert parse_command("/exit now", EMPTY) is None
+    assert parse_command("/exit", session(commands=("exit",))) is None
 
 
 @given(st.text())
@@ -181,37 +185,37 @@ def test_text_without_two_slashes_goes_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize("word", ["code", "CODE", "Code"])
 def test_a_mode_is_found_by_its_value_or_its_name(word: str) -> None:
-    assert read_mode(word, SET) == "code"
-    assert read_mode("ask FIRST", SET) == "ask"
+    assert find_mode(word, SET) == "code"
+    assert find_mode("ask FIRST", SET) == "ask"
 
 
 def test_a_mode_that_is_not_there_is_told_with_those_that_are() -> None:
     with pytest.raises(UnknownValue) as caught:
-        read_mode("plan", SET)
-    assert str(caught.value) == "Mode has no value 'plan'; there are ask (Ask first) and code."
+        find_mode("plan", SET)
+    assert str(caught.value) == "Mode has no value 'plan'; it offers ask (Ask first) and code."
 
 
 def test_an_agent_without_modes_is_told_so() -> None:
     with pytest.raises(NoModes):
-        read_mode("plan", session(MODEL))
+        find_mode("plan", session(MODEL))
     with pytest.raises(NoModes):
         mode_lines(session(MODEL))
 
 
-CHOICES = {
-    "only an id": ("model", Choice("model", None)),
-    "only a name": ("the MODEL", Choice("model", None)),
-    "a value": ("model s-2", Choice("model", "s-2")),
-    "the name of a value": ("model big one", Choice("model", "big-1")),
-    "by the name of the option": ("The Model  BIG-1", Choice("model", "big-1")),
-    "a switch": ("web on", Choice("web search", True)),
-    "an id with a blank": ("web search off", Choice("web search", False)),
+SETTINGS = {
+    "only an id": ("model", Setting("model", None)),
+    "only a name": ("the MODEL", Setting("model", None)),
+    "a value": ("model s-2", Setting("model", "s-2")),
+    "the name of a value": ("model big one", Setting("model", "big-1")),
+    "by the name of the option": ("The Model  BIG-1", Setting("model", "big-1")),
+    "a switch": ("web on", Setting("web search", True)),
+    "an id with a blank": ("web search off", Setting("web search", False)),
 }
 
 
-@pytest.mark.parametrize(("argument", "choice"), CHOICES.values(), ids=list(CHOICES))
-def test_a_choice_is_found_by_ids_and_names(argument: str, choice: Choice) -> None:
-    assert read_choice(argument, SET) == choice
+@pytest.mark.parametrize(("argument", "setting"), SETTINGS.values(), ids=list(SETTINGS))
+def test_a_setting_is_found_by_ids_and_names(argument: str, setting: Setting) -> None:
+    assert find_setting(argument, SET) == setting
 
 
 @pytest.mark.parametrize(
@@ -222,7 +226,7 @@ def test_a_choice_is_found_by_ids_and_names(argument: str, choice: Choice) -> No
     ],
 )
 def test_a_switch_has_many_words(word: str, value: bool) -> None:
-    assert read_choice(f"web {word}", SET) == Choice("web search", value)
+    assert find_setting(f"web {word}", SET) == Setting("web search", value)
 
 
 WRONG: dict[str, tuple[str, type[LocalError], str]] = {
@@ -232,12 +236,12 @@ WRONG: dict[str, tuple[str, type[LocalError], str]] = {
     ),
     "a value": (
         *("model huge", UnknownValue),
-        "The Model has no value 'huge'; there are big-1 (Big One), s-1 (Small) and s-2 (small).",
+        "The Model has no value 'huge'; it offers big-1 (Big One), s-1 (Small) and s-2 (small).",
     ),
-    "a switch": ("web maybe", UnknownValue, "Web has no value 'maybe'; there are on and off."),
+    "a switch": ("web maybe", UnknownValue, "Web has no value 'maybe'; it offers on and off."),
     "a name that two values have": (
         *("model small", AmbiguousName),
-        "'small' may be s-1 or s-2: say which.",
+        "'small' may be s-1 or s-2: type the id.",
     ),
 }
 
@@ -247,13 +251,13 @@ def test_what_is_not_there_is_told_with_what_is(
     argument: str, error: type[LocalError], text: str
 ) -> None:
     with pytest.raises(error) as caught:
-        read_choice(argument, SET)
+        find_setting(argument, SET)
     assert str(caught.value) == text
 
 
 def test_an_agent_without_settings_is_told_so() -> None:
     with pytest.raises(UnknownOption, match=r"no setting 'x'\. The agent has no settings\.$"):
-        read_choice("x y", EMPTY)
+        find_setting("x y", EMPTY)
     assert shown(config_lines(EMPTY)) == ["The agent has no settings in this session."]
 
 
@@ -264,7 +268,7 @@ def test_a_value_with_hidden_characters_is_found_by_what_is_seen_of_it() -> None
         current_value="x",
         options=[ungrouped("a\x1b[31mb", "N")],
     )
-    assert read_choice("m ab", session(hidden)) == Choice("\x1b[1mm", "a\x1b[31mb")
+    assert find_setting("m ab", session(hidden)) == Setting("\x1b[1mm", "a\x1b[31mb")
 
 
 WORDS = st.sampled_from(
@@ -277,7 +281,7 @@ def test_any_argument_is_a_choice_or_a_sentence(argument: str) -> None:
     said = ""
     choice = None
     try:
-        choice = read_choice(argument, SET)
+        choice = find_setting(argument, SET)
     except LocalError as error:
         said = str(error)
     if choice is None:
@@ -290,7 +294,7 @@ def test_any_argument_is_a_choice_or_a_sentence(argument: str) -> None:
 # ---- what is printed -------------------------------------------------------------------------
 
 
-def test_help_tells_orders_keys_and_commands() -> None:
+def test_help_lists_the_commands_of_both_sides_and_the_keys() -> None:
     made = Session("s")
     hint = v2.TextCommandInput("what to look for")
     commands: list[v2.AvailableCommand] = [
@@ -299,16 +303,16 @@ def test_help_tells_orders_keys_and_commands() -> None:
     ]
     made.apply(v2.AvailableCommandsUpdate(commands))
     text = "\n".join(shown(help_lines(made)))
-    for order in ORDERS.values():
-        assert f"/{order.name} {order.arguments}".strip() in text
-        assert order.summary in text
+    for command in CLIENT_COMMANDS.values():
+        assert f"/{command.name} {command.arguments}".strip() in text
+        assert command.summary in text
     assert "  /web    [what to look for] searches the web\n" in text
     assert "  //plan  makes a plan\n" in text
-    assert "/plan: the order is meant. Two slashes reach the agent's command: //plan" in text
+    assert "/plan: the client's command. Two slashes send the agent's: //plan" in text
 
 
 def test_help_without_commands_speaks_of_none() -> None:
-    assert "Commands of the agent" not in shown(help_lines(EMPTY))
+    assert "The agent's commands" not in shown(help_lines(EMPTY))
 
 
 def test_modes_are_shown_with_the_current_one_marked() -> None:
@@ -354,7 +358,7 @@ def test_a_current_value_that_is_not_offered_is_shown_all_the_same() -> None:
         config_id="m", name="M", category="mode", current_value="old", options=[]
     )
     rows = shown(mode_lines(session(lost)))
-    assert rows == ["  * old  not offered any more"]
+    assert rows == ["  * old  no longer offered"]
 
 
 USAGES = {
@@ -375,7 +379,7 @@ def test_usage_says_what_is_left(usage: UsageUpdate, words: str, percent: str, l
 
 def test_usage_without_a_size_or_without_any_is_told() -> None:
     assert shown(usage_lines(Session("s", usage=UsageUpdate(812, 0)))) == ["812 tokens"]
-    assert "has not said" in shown(usage_lines(EMPTY))[0]
+    assert "has not reported" in shown(usage_lines(EMPTY))[0]
 
 
 # ---- hostile agents --------------------------------------------------------------------------
@@ -403,7 +407,7 @@ def test_no_word_of_an_agent_reaches_the_terminal_raw_or_without_end() -> None:
         shown(lines, 20)
     for argument in (EVIL, f"{EVIL} x", "nothing"):
         with pytest.raises(LocalError) as caught:
-            read_choice(argument, made)
+            find_setting(argument, made)
         assert len(str(caught.value)) < 5000
 
 

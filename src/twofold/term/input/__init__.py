@@ -1,1 +1,1 @@
-"""What people type: prompts, orders, answers to questions."""
+"""What people type: prompts, slash commands, answers to questions."""

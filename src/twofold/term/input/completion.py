@@ -1,8 +1,8 @@
-"""What can follow what was typed: orders and commands behind `/`, paths behind `@`.
+"""Completion: slash commands and their arguments after `/`, paths after `@`.
 
-Completion looks at the session as it is and reads the one directory that is spoken of (and one
-more for each part of the path that was written in another case); it never walks a tree. What a
-person could not see for what it is, a name with control characters in it, is not offered.
+Paths are completed from one directory, plus one for each part of the path that was typed in another
+case; no tree is ever walked. A name with control characters in it is not offered, because a person
+could not see what it is.
 """
 
 import os
@@ -18,21 +18,21 @@ from prompt_toolkit.document import Document
 from twofold.session import Session
 from twofold.term.input import mentions
 from twofold.term.input.slash_commands import (
-    ORDERS,
+    CLIENT_COMMANDS,
     agent_commands,
     choices,
     config_options,
     mode_option,
-    said,
+    shorten,
     typable,
 )
 from twofold.text.safe import one_line
 from twofold.wire import v2
 
 MOST: Final = 200
-"""No more entries are offered at once."""
+"""How many entries are offered at once."""
 MOST_READ: Final = 20_000
-"""A directory is read up to this many entries, however many it has."""
+"""How many entries of a directory are read."""
 
 _OPEN_MENTION: Final = re.compile(
     mentions.BEFORE + r'(?P<word>"(?P<quoted>(?:[^"\\]|\\.)*)|(?P<plain>[^\s"]*))$'
@@ -41,7 +41,7 @@ _LONGEST_PATH: Final = 4096
 
 
 class InputCompleter(Completer):
-    """Completes what a person types to the session that is there at the moment."""
+    """Completes what a person types, from the current state of the session."""
 
     def __init__(self, session: Callable[[], Session], cwd: Path) -> None:
         self._session = session
@@ -51,17 +51,17 @@ class InputCompleter(Completer):
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterator[Completion]:
         line = _line(document)
-        if _is_order(document):  # the command of an agent may go on with a path
-            yield from islice(order_completions(line, self._session()), MOST)
+        if _is_command(document):  # the arguments of an agent's command may be paths
+            yield from islice(command_completions(line, self._session()), MOST)
         yield from islice(path_completions(line, self._cwd), MOST)
 
 
 def is_completed(document: Document) -> bool:
-    """Whether something is offered while this is typed: an order, or an open mention."""
-    return _is_order(document) or _OPEN_MENTION.search(_line(document)) is not None
+    """True if completions are offered here: in a slash command, and after an `@`."""
+    return _is_command(document) or _OPEN_MENTION.search(_line(document)) is not None
 
 
-def _is_order(document: Document) -> bool:
+def _is_command(document: Document) -> bool:
     return document.text.startswith("/") and document.cursor_position_row == 0
 
 
@@ -69,11 +69,11 @@ def _line(document: Document) -> str:
     return document.current_line_before_cursor[-_LONGEST_PATH:]
 
 
-# ---- orders and commands -----------------------------------------------------------------------
+# ---- slash commands ----------------------------------------------------------------------------
 
 
-def order_completions(line: str, session: Session) -> Iterator[Completion]:
-    """What can follow in a line that begins with a slash."""
+def command_completions(line: str, session: Session) -> Iterator[Completion]:
+    """Completions of a line that begins with a slash."""
     name, blank, argument = line[1:].partition(" ")
     if blank and name == "mode":
         option = mode_option(session)
@@ -84,11 +84,11 @@ def order_completions(line: str, session: Session) -> Iterator[Completion]:
 
 
 def _commands(session: Session) -> Iterator[tuple[str, str]]:
-    for order in ORDERS.values():
-        hint = f"{order.arguments} " if order.arguments else ""
-        yield f"/{order.name}", f"{hint}{order.summary}"
+    for ours in CLIENT_COMMANDS.values():
+        hint = f"{ours.arguments} " if ours.arguments else ""
+        yield f"/{ours.name}", f"{hint}{ours.summary}"
     for command in agent_commands(session):
-        slashes = "//" if command.name in ORDERS else "/"
+        slashes = "//" if command.name in CLIENT_COMMANDS else "/"
         yield f"{slashes}{command.name}", f"{command.hint} {command.description}".strip()
 
 
@@ -99,7 +99,7 @@ def _config(argument: str, session: Session) -> Iterator[Completion]:
         if config_id.casefold() == option.config_id.casefold() and rest.startswith(" "):
             yield from _values(rest.lstrip(" "), option)
             return
-    yield from _fitting(argument, ((option.config_id, said(option.name)) for option in options))
+    yield from _fitting(argument, ((option.config_id, shorten(option.name)) for option in options))
 
 
 def _values(
@@ -107,11 +107,11 @@ def _values(
 ) -> Iterator[Completion]:
     if isinstance(option, v2.SessionConfigBoolean):
         return _fitting(typed, (("on", ""), ("off", "")))
-    return _fitting(typed, ((choice.value, said(choice.name)) for _, choice in choices(option)))
+    return _fitting(typed, ((choice.value, shorten(choice.name)) for _, choice in choices(option)))
 
 
 def _fitting(typed: str, offered: Iterable[tuple[str, str]]) -> Iterator[Completion]:
-    """Completions for the words that begin like what was typed, whatever the case."""
+    """The words that begin with what was typed, in upper or lower case."""
     folded = typed.casefold()
     for word, meta in offered:
         if typable(word) and word.casefold().startswith(folded):
@@ -122,7 +122,7 @@ def _fitting(typed: str, offered: Iterable[tuple[str, str]]) -> Iterator[Complet
 
 
 def path_completions(line: str, cwd: Path) -> Iterator[Completion]:
-    """The paths that can follow the `@` at the end of a line."""
+    """Completions of the `@path` at the end of a line."""
     found = _OPEN_MENTION.search(line)
     if found is None:
         return
@@ -134,7 +134,7 @@ def path_completions(line: str, cwd: Path) -> Iterator[Completion]:
         return
     for name, is_directory in _entries(directory, beginning, cwd):
         path = f"{directory}{name}{'/' if is_directory else ''}"
-        # a directory goes on, so its quotes stay open
+        # more may follow a directory, so its quotes stay open
         word = mentions.written(path, closed=not is_directory)
         if quoted is not None and not word.startswith('"'):
             word = f'"{word}' if is_directory else f'"{word}"'
@@ -143,15 +143,15 @@ def path_completions(line: str, cwd: Path) -> Iterator[Completion]:
 
 
 def _directory(path: str, cwd: Path) -> str | None:
-    """The directory as it is really written; parts that are not there are found in any case."""
+    """The directory with the upper and lower case that it has on disk; None if it does not exist."""
     if not path or _is_directory(path, cwd):
         return path
     made = ""
     for part in path[:-1].split("/"):
         if not _is_directory(f"{made}{part}/", cwd):
-            alike = (name for name, directory in _entries(made, part, cwd) if directory)
+            similar = (name for name, directory in _entries(made, part, cwd) if directory)
             folded = part.casefold()
-            found = next((name for name in alike if name.casefold() == folded), None)
+            found = next((name for name in similar if name.casefold() == folded), None)
             if found is None:
                 return None
             part = found
@@ -167,7 +167,7 @@ def _is_directory(path: str, cwd: Path) -> bool:
 
 
 def _entries(directory: str, beginning: str, cwd: Path) -> list[tuple[str, bool]]:
-    """The names in a directory that begin so, and whether they are directories."""
+    """The names in a directory with this beginning, and whether they are directories."""
     folded = beginning.casefold()
     found = []
     try:

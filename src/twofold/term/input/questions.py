@@ -23,7 +23,7 @@ from twofold.session.changes import (
 from twofold.term.block_lines import INDENT, counted
 from twofold.term.input.guard import SILENCE, Guard
 from twofold.term.input.keys import ESCAPE
-from twofold.term.input.slash_commands import said
+from twofold.term.input.slash_commands import shorten
 from twofold.term.lines import Line, Parts, Row, all_rows, cells, line
 from twofold.term.question_lines import Page, block_of, in_short
 from twofold.view.blocks import QuestionBlock
@@ -192,7 +192,7 @@ class Asked:
 
 
 def _words(option: PermissionOption) -> str:
-    kind, name = said(option.kind.replace("_", " ")), said(option.name)
+    kind, name = shorten(option.kind.replace("_", " ")), shorten(option.name)
     return name if name.lower() == kind else f"{name} ({kind})"
 
 

@@ -1,7 +1,12 @@
-"""What our orders print: help, modes, settings, usage.
+"""Slash commands: `/mode plan`, `/config model`, `/quit`.
 
-Lines to draw, with the words of the agent safe and never without end. What is chosen now is
-marked with a star, which every encoding has.
+A slash command is alone on its line. The client has a few of its own; a `/word` that is a command
+of the agent is sent to it as text. If both have a command of the same name, the client's is meant,
+and `//mode` sends the agent its `/mode`. Any other `/word` is probably a typing mistake, so it is
+not sent unless it begins with two slashes.
+
+This module parses commands, finds the modes and options that they name, and makes the lines that
+they print. `client` runs them. The agent's words are sanitized and shortened in every line.
 """
 
 import re
@@ -20,107 +25,104 @@ from twofold.view.outline import short, usage_words
 from twofold.wire import v2
 from twofold.wire.shared import SessionConfigSelectOption
 
-# What a person orders the client to do: `/mode plan`, `/config model`, `/quit`.
-#
-# An order stands alone on its line and begins with its slash. A `/word` that is a command of the
-# agent goes to it as it is; where the agent has a command that is called like an order, the order
-# wins, and `//mode` sends the agent its `/mode`. Any other `/word` is more often a slip than a
-# message, so it is not sent unless it has two slashes. Nothing here carries an order out: it
-# says what was ordered and which of the agent's values was meant, or raises with what there is.
-
-
 LONGEST: Final = 120
-"""A name that an agent gave is shown up to this length."""
+"""How many characters of an agent's name are shown."""
 MOST_NAMED: Final = 20
-"""A sentence that says what there is names no more than these."""
+"""How many names an error message lists."""
 MOST_OFFERED: Final = 1000
-"""Of the commands, options and values of an agent only so many are looked at, each time."""
-
+"""How many of an agent's commands, options and values are looked at."""
+MOST_LISTED: Final = 100
+"""How many lines of an agent's list are shown."""
 MOST_SUGGESTED: Final = 3
-"""So many words are suggested for one that there is not."""
-_ALIKE: Final = 0.6
+"""How many commands are suggested for one that does not exist."""
+_SIMILAR: Final = 0.6
+_MOST_WORDS: Final = 16
+"""How many words the id of a config option may have."""
+_WIDEST: Final = 22
+"""The widest first column of a table."""
+_MARGIN: Final = (("  ", ""),)
 _WORD: Final = re.compile(r"[A-Za-z][\w:.-]{0,119}")
 
 Option: TypeAlias = v2.SessionConfigSelect | v2.SessionConfigBoolean
-"""A config option of a kind that we know."""
+"""A config option of a known kind."""
 
 
-class KnownOrder(NamedTuple):
-    """An order that there is: how it is called, what may follow, what it does."""
+class ClientCommand(NamedTuple):
+    """A command of the client: its name, its arguments, and what it does."""
 
     name: str
     arguments: str
     summary: str
 
 
-ORDERS: Final = {
-    order.name: order
-    for order in (
-        KnownOrder("help", "", "what can be typed here"),
-        KnownOrder("mode", "[NAME]", "show the modes of the agent, or choose one"),
-        KnownOrder("config", "[ID [VALUE]]", "show the settings of the agent, or change one"),
-        KnownOrder("plan", "", "show the plan"),
-        KnownOrder("usage", "", "show how many tokens were used, and what they cost"),
-        KnownOrder("expand", "", "print in full what was folded"),
-        KnownOrder("thoughts", "", "fold or unfold the thoughts of the agent"),
-        KnownOrder("quit", "", "leave; so does /exit"),
+CLIENT_COMMANDS: Final = {
+    command.name: command
+    for command in (
+        ClientCommand("help", "", "list the commands and keys"),
+        ClientCommand("mode", "[NAME]", "show the agent's modes, or choose one"),
+        ClientCommand("config", "[ID [VALUE]]", "show the agent's settings, or change one"),
+        ClientCommand("plan", "", "show the plan"),
+        ClientCommand("usage", "", "show how many tokens were used, and their cost"),
+        ClientCommand("expand", "", "print in full what was folded"),
+        ClientCommand("thoughts", "", "fold or unfold the agent's thoughts"),
+        ClientCommand("quit", "", "leave; so does /exit"),
     )
 }
 _ALIASES: Final = {"exit": "quit"}
 
 
-class Order(NamedTuple):
-    """An order as it was given; `argument` is everything behind its name."""
+class SlashCommand(NamedTuple):
+    """A command of the client as it was typed; `argument` is everything after its name."""
 
     name: str
     argument: str = ""
 
 
-class Choice(NamedTuple):
-    """A config option and the value for it; None: it is only to be shown."""
+class Setting(NamedTuple):
+    """A config option and its new value; None only shows the option."""
 
     config_id: str
     value: str | bool | None
 
 
 class AgentCommand(NamedTuple):
-    """A command of the agent: its name as it says it, the rest safe to show."""
+    """A command of the agent: its name unchanged, hint and description sanitized."""
 
     name: str
     hint: str
     description: str
 
 
-# ---- what goes wrong ---------------------------------------------------------------------------
+# ---- errors ------------------------------------------------------------------------------------
 
 
-class TakesNothing(LocalError):
-    """An order that has no arguments was given some."""
+class TakesNoArgument(LocalError):
+    """A command of the client that takes no argument was given one."""
 
     def __init__(self, name: str, argument: str, *, has_agent: bool) -> None:
-        other = f"The agent's own /{name} takes" if has_agent else "To send it to the agent takes"
+        other = f"The agent's own /{name} needs" if has_agent else "To send it to the agent, type"
         super().__init__(
-            f"/{name} takes no argument. {other} two slashes: //{name} {said(argument)}"
+            f"/{name} takes no argument. {other} two slashes: //{name} {shorten(argument)}"
         )
         self.name = name
         self.argument = argument
 
 
-class UnknownOrder(LocalError):
-    """A word behind a slash that is neither an order nor a command of the agent."""
+class UnknownCommand(LocalError):
+    """A `/word` that is a command of neither the client nor the agent."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.name = name
         folded = name.casefold()
-        # what somebody means is most often the beginning of it, or all of it with a slip
+        # most often it is the beginning of the command, or the whole of it with a typing mistake
         begun = [word for word in known if word.casefold().startswith(folded)]
-        near = begun or get_close_matches(folded, known, cutoff=_ALIKE)
+        near = begun or get_close_matches(folded, known, cutoff=_SIMILAR)
         self.near = tuple(near[:MOST_SUGGESTED])
         words = [f"/{word}" for word in self.near]
         meant = f" Did you mean {_listed(words, 'or')}?" if words else ""
         super().__init__(
-            f"There is no /{said(name)}.{meant} Nothing was sent: /help lists"
-            f" what there is, and //{said(name)} sends it to the agent as text."
+            f"There is no /{shorten(name)}.{meant} Nothing was sent: /help lists"
+            f" all commands, and //{shorten(name)} sends it to the agent as text."
         )
 
 
@@ -132,70 +134,76 @@ class NoModes(LocalError):
 
 
 class UnknownOption(LocalError):
-    """There is no config option of that id or name."""
+    """No config option has this id or name."""
 
     def __init__(self, word: str, known: Iterable[str]) -> None:
         self.word = word
         self.known = tuple(known)
         there = f"There are {_listed(self.known)}." if self.known else "The agent has no settings."
-        super().__init__(f"There is no setting {said(word)!r}. {there}")
+        super().__init__(f"There is no setting {shorten(word)!r}. {there}")
 
 
 class UnknownValue(LocalError):
-    """A config option has no value of that name."""
+    """A config option does not offer this value."""
 
     def __init__(self, option: str, word: str, known: Iterable[str]) -> None:
         self.option = option
         self.word = word
         self.known = tuple(known)
-        there = f"there are {_listed(self.known)}" if self.known else "it offers none"
-        name = said(option) or "The setting"
-        super().__init__(f"{name} has no value {said(word)!r}; {there}.")
+        there = f"it offers {_listed(self.known)}" if self.known else "it offers none"
+        name = shorten(option) or "The setting"
+        super().__init__(f"{name} has no value {shorten(word)!r}; {there}.")
 
 
 class AmbiguousName(LocalError):
-    """More than one thing goes by that name; their ids tell them apart."""
+    """Several options or values have this name, and only their ids differ."""
 
     def __init__(self, word: str, known: Iterable[str]) -> None:
         self.word = word
         self.known = tuple(known)
-        super().__init__(f"{said(word)!r} may be {_listed(self.known, 'or')}: say which.")
+        super().__init__(f"{shorten(word)!r} may be {_listed(self.known, 'or')}: type the id.")
 
 
-# ---- reading -----------------------------------------------------------------------------------
+# ---- parsing -----------------------------------------------------------------------------------
 
 
-def read_order(text: str, session: Session) -> Order | None:
-    """The order that a person gave, None if the text is for the agent.
+def parse_command(text: str, session: Session) -> SlashCommand | None:
+    """The client's command in a text; None if the text is for the agent.
 
-    Raises `TakesNothing` for an order with an argument it does not take.
+    Raises:
+        TakesNoArgument: The command was given an argument that it does not take.
     """
     name, argument = _words(text)
     if name in _ALIASES and not argument and name not in _command_names(session):
         name = _ALIASES[name]
-    if name not in ORDERS:
+    if name not in CLIENT_COMMANDS:
         return None
-    if argument and not ORDERS[name].arguments:
-        raise TakesNothing(name, argument, has_agent=name in _command_names(session))
-    return Order(name, argument)
+    if argument and not CLIENT_COMMANDS[name].arguments:
+        raise TakesNoArgument(name, argument, has_agent=name in _command_names(session))
+    return SlashCommand(name, argument)
 
 
 def check_command(text: str, session: Session) -> None:
-    """Raise `UnknownOrder` for a `/word` that nobody knows; a path is none."""
+    """Check that a `/word` is a command; a path such as `/usr/bin` is not one.
+
+    Raises:
+        UnknownCommand: It is a command of neither the client nor the agent.
+    """
     name, _ = _words(text)
-    known = [*ORDERS, *_command_names(session)]
+    known = [*CLIENT_COMMANDS, *_command_names(session)]
     if _WORD.fullmatch(name) and name not in known:
-        raise UnknownOrder(name, known)
+        raise UnknownCommand(name, known)
 
 
 def text_to_send(text: str, session: Session) -> str:
-    """The text for the agent: `//mode` is its `/mode`, and `//word` a `/word` that nobody knows.
+    """The text for the agent: a command after two slashes is sent with one.
 
-    Where more lines follow a word that nobody knows, it is code that was pasted, and stays.
+    `//word` with more lines below it is probably pasted code, and is not changed, unless the word
+    is a command.
     """
     if text.startswith("//"):
         name = text[2:].split(maxsplit=1)[:1]
-        known = {*ORDERS, *_command_names(session)}
+        known = {*CLIENT_COMMANDS, *_command_names(session)}
         if name and text[2:].startswith(name[0]) and name[0] in known:
             return text[1:]
         if _WORD.fullmatch(_words(text[1:])[0]):
@@ -211,13 +219,13 @@ def _words(text: str) -> tuple[str, str]:
     return name, argument.strip()
 
 
-# ---- what the agent has ------------------------------------------------------------------------
+# ---- what the agent offers ---------------------------------------------------------------------
 
 
 def agent_commands(session: Session) -> list[AgentCommand]:
-    """The commands of the agent that can be typed, in its order."""
+    """The agent's commands that can be typed, in the agent's order."""
     return [
-        AgentCommand(command.name, _hint(command), said(command.description, 10 * LONGEST))
+        AgentCommand(command.name, _hint(command), shorten(command.description, 10 * LONGEST))
         for command in session.commands[:MOST_OFFERED]
         if isinstance(command, v2.Command | v2.AugustCommand) and typable(command.name)
     ]
@@ -228,11 +236,11 @@ def _command_names(session: Session) -> list[str]:
 
 
 def _hint(command: v2.Command | v2.AugustCommand) -> str:
-    return said(command.input.hint) if isinstance(command.input, v2.TextCommandInput) else ""
+    return shorten(command.input.hint) if isinstance(command.input, v2.TextCommandInput) else ""
 
 
 def config_options(session: Session) -> list[Option]:
-    """The config options of kinds that we know."""
+    """The config options of known kinds."""
     options = session.config_options[:MOST_OFFERED]
     return [option for option in options if isinstance(option, v2.SessionConfigCommon)]
 
@@ -246,58 +254,70 @@ def mode_option(session: Session) -> v2.SessionConfigSelect | None:
 
 
 def choices(option: v2.SessionConfigSelect) -> Iterator[tuple[str, SessionConfigSelectOption]]:
-    """The values of an option, each with the name of its group, which may be empty."""
+    """The values of an option, each with the name of its group, or an empty string."""
     return islice(_choices(option), MOST_OFFERED)
 
 
 def _choices(option: v2.SessionConfigSelect) -> Iterator[tuple[str, SessionConfigSelectOption]]:
     for entry in option.options:
         if isinstance(entry, v2.SessionConfigSelectGroup):
-            group = said(entry.name) or said(entry.group_id)
+            group = shorten(entry.name) or shorten(entry.group_id)
             yield from ((group, choice) for choice in entry.options)
         else:
             yield "", entry
 
 
-def said(text: str, longest: int = LONGEST) -> str:
-    """Words of an agent on one line, safe to show and not without end."""
+def shorten(text: str, longest: int = LONGEST) -> str:
+    """The agent's text, sanitized, on one line of at most `longest` characters."""
     line = one_line(text[: 4 * longest])
     return f"{line[: longest - 1]}…" if len(line) > longest else line
 
 
 def typable(word: str) -> bool:
-    """Whether what is seen of a word is all of it, so that a person can type it."""
+    """True if a person can type the word: it is shown in full and has no hidden characters."""
     return word != "" and len(word) <= LONGEST and one_line(word) == word
 
 
-# ---- what was meant ----------------------------------------------------------------------------
+# ---- finding modes, options and values ---------------------------------------------------------
 
 
-def read_mode(argument: str, session: Session) -> str:
-    """The value of the mode that goes by this value or name."""
+def find_mode(argument: str, session: Session) -> str:
+    """The value of the mode with this value or name.
+
+    Raises:
+        NoModes: The agent has no modes.
+        UnknownValue: No mode has this value or name.
+        AmbiguousName: Several modes have this name.
+    """
     option = mode_option(session)
     if option is None:
         raise NoModes
     return _value(argument, option)
 
 
-def read_choice(argument: str, session: Session) -> Choice:
-    """What `/config ID [VALUE]` means; ids, names and values are found whatever their case."""
+def find_setting(argument: str, session: Session) -> Setting:
+    """The option and value of `/config ID [VALUE]`; upper and lower case are the same.
+
+    Raises:
+        UnknownOption: No option has this id or name.
+        UnknownValue: The option does not offer this value.
+        AmbiguousName: Several options or values have this name.
+    """
     option, word = _option(argument.strip(), config_options(session))
     if not word:
-        return Choice(option.config_id, None)
+        return Setting(option.config_id, None)
     if isinstance(option, v2.SessionConfigBoolean):
-        return Choice(option.config_id, _switch(word, option))
-    return Choice(option.config_id, _value(word, option))
+        return Setting(option.config_id, _switch(word, option))
+    return Setting(option.config_id, _value(word, option))
 
 
 def _option(argument: str, options: Sequence[Option]) -> tuple[Option, str]:
-    """The option that the argument begins with, and the rest; an id may have blanks in it."""
+    """The option at the beginning of the argument, and the rest; an id may contain blanks."""
     names = [_Name(option.config_id, option.name) for option in options]
     words = argument[: 4 * LONGEST].split(" ")
     for count in range(min(len(words), _MOST_WORDS), 0, -1):
         word = " ".join(words[:count])
-        if found := _meant(word, names):
+        if found := _matching(word, names):
             ids = list(dict.fromkeys(options[number].config_id for number in found))
             if len(ids) > 1:
                 raise AmbiguousName(word, ids)
@@ -307,12 +327,12 @@ def _option(argument: str, options: Sequence[Option]) -> tuple[Option, str]:
 
 def _value(word: str, option: v2.SessionConfigSelect) -> str:
     offered = [choice for _, choice in choices(option)]
-    found = _meant(word, [_Name(choice.value, choice.name) for choice in offered])
+    found = _matching(word, [_Name(choice.value, choice.name) for choice in offered])
     values = list(dict.fromkeys(offered[number].value for number in found))
     if len(values) > 1:
         raise AmbiguousName(word, values)
     if not values:
-        raise UnknownValue(option.name, word, [_called(choice) for choice in offered])
+        raise UnknownValue(option.name, word, [_value_name(choice) for choice in offered])
     return values[0]
 
 
@@ -329,81 +349,80 @@ def _switch(word: str, option: v2.SessionConfigBoolean) -> bool:
     return value
 
 
-_MOST_WORDS: Final = 16
-
-
 class _Name:
-    """An id and a name as they are compared."""
+    """An id and a name, also in the form in which they are compared."""
 
-    __slots__ = ("id", "said_id", "said_name")
+    __slots__ = ("folded_id", "folded_name", "id")
 
     def __init__(self, id_: str, name: str) -> None:
         self.id = id_
-        self.said_id = said(id_).casefold()
-        self.said_name = said(name).casefold()
+        self.folded_id = shorten(id_).casefold()
+        self.folded_name = shorten(name).casefold()
 
 
-def _meant(word: str, names: Sequence[_Name]) -> list[int]:
-    """Which of these go by the word: by the very id, else by id, else by name."""
+def _matching(word: str, names: Sequence[_Name]) -> list[int]:
+    """The indexes of the names that match: by exact id, else by id, else by name."""
     folded = one_line(word).casefold()
-    for way in (
+    for matches in (
         [name.id == word for name in names],
-        [name.said_id == folded for name in names],
-        [name.said_name == folded for name in names],
+        [name.folded_id == folded for name in names],
+        [name.folded_name == folded for name in names],
     ):
-        if any(way):
-            return [number for number, fits in enumerate(way) if fits]
+        if any(matches):
+            return [number for number, match in enumerate(matches) if match]
     return []
 
 
-def _called(choice: SessionConfigSelectOption) -> str:
-    value, name = said(choice.value), said(choice.name)
+def _value_name(choice: SessionConfigSelectOption) -> str:
+    value, name = shorten(choice.value), shorten(choice.name)
     return value if name.casefold() in ("", value.casefold()) else f"{value} ({name})"
 
 
 def _listed(names: Sequence[str], word: str = "and") -> str:
-    shown = [said(name) or "''" for name in names[:MOST_NAMED]]
+    shown = [shorten(name) or "''" for name in names[:MOST_NAMED]]
     if len(names) > MOST_NAMED:
         return f"{', '.join(shown)} and {len(names) - MOST_NAMED:,} more"
     return f" {word} ".join([*([", ".join(shown[:-1])] if shown[1:] else []), shown[-1]])
 
 
-MOST_LISTED: Final = 100
-"""A list of the agent is shown up to this many lines."""
+# ---- lines to print ----------------------------------------------------------------------------
+
 KEYS: Final = (
     ("Enter", "sends"),
-    ("Alt-Enter, Ctrl-J", "a new line; so does a backslash at the end of the line"),
-    ("Tab", "completes orders, commands and paths"),
-    ("@path", 'sends a file along; with blanks @"a b.txt"'),
-    ("Up", "what was sent before; after some words, what began with them"),
+    ("Alt-Enter, Ctrl-J", "new line; so does a backslash at the end of the line"),
+    ("Tab", "completes commands and paths"),
+    ("@path", 'attaches a file; with blanks in its name @"a b.txt"'),
+    ("Up", "recalls what was sent; with text, what began with that text"),
     ("Ctrl-C", "clears the input; twice on an empty line: leaves"),
     ("Ctrl-D", "leaves, on an empty line"),
 )
-_WIDEST: Final = 22
 _Part: TypeAlias = tuple[str, str]
-_MARGIN: Final = (("  ", ""),)
 
 
 def help_lines(session: Session) -> list[Line]:
-    """Our orders, the keys, and the commands of the agent."""
-    orders = [(f"/{order.name} {order.arguments}", order.summary) for order in ORDERS.values()]
-    made = [line("Orders", "bold"), *_table(orders)]
+    """The client's commands, the keys, and the agent's commands."""
+    ours = [(f"/{each.name} {each.arguments}", each.summary) for each in CLIENT_COMMANDS.values()]
+    made = [line("Commands", "bold"), *_table(ours)]
     made += [BLANK, line("Keys", "bold"), *_table(KEYS)]
     commands = agent_commands(session)
     if commands:
-        told = [(_slashed(command.name), _described(command)) for command in commands]
-        made += [BLANK, line("Commands of the agent", "bold"), *_table(told[:MOST_LISTED])]
-        made += _left(len(told))
-    twice = [command.name for command in commands if command.name in ORDERS]
+        theirs = [(_slashed(command.name), _described(command)) for command in commands]
+        made += [BLANK, line("The agent's commands", "bold"), *_table(theirs[:MOST_LISTED])]
+        made += _more(len(theirs))
+    twice = [command.name for command in commands if command.name in CLIENT_COMMANDS]
     if twice:
         both = ", ".join([f"/{name}" for name in dict.fromkeys(twice)])
-        note = f"{both}: the order is meant. Two slashes reach the agent's command: //{twice[0]}"
+        note = f"{both}: the client's command. Two slashes send the agent's: //{twice[0]}"
         made.append(line(note, "dim", "  "))
     return made
 
 
 def mode_lines(session: Session) -> list[Line]:
-    """The modes, the current one marked; raises `NoModes` if there are none."""
+    """The modes, with the current one marked.
+
+    Raises:
+        NoModes: The agent has no modes.
+    """
     option = mode_option(session)
     if option is None:
         raise NoModes
@@ -411,7 +430,11 @@ def mode_lines(session: Session) -> list[Line]:
 
 
 def config_lines(session: Session, config_id: str | None = None) -> list[Line]:
-    """Every config option with its current value, or one of them with all of its values."""
+    """Every config option with its current value, or one option with all of its values.
+
+    Raises:
+        UnknownOption: No option has this id.
+    """
     options = config_options(session)
     if config_id is not None:
         for option in options:
@@ -420,16 +443,16 @@ def config_lines(session: Session, config_id: str | None = None) -> list[Line]:
         raise UnknownOption(config_id, [option.config_id for option in options])
     if not options:
         return [line("The agent has no settings in this session.", "dim")]
-    told = [(said(option.config_id), _current(option)) for option in options]
-    made = [*_table(told[:MOST_LISTED]), *_left(len(told))]
+    rows = [(shorten(option.config_id), _current(option)) for option in options]
+    made = [*_table(rows[:MOST_LISTED]), *_more(len(rows))]
     return [*made, line("/config ID shows the values, /config ID VALUE chooses one.", "dim")]
 
 
 def usage_lines(session: Session) -> list[Line]:
-    """How many tokens were used, how many are left, and what they cost."""
+    """How many tokens were used and are left, and their cost."""
     usage = session.usage
     if usage is None:
-        return [line("The agent has not said how many tokens it used.", "dim")]
+        return [line("The agent has not reported how many tokens it used.", "dim")]
     made = [line(usage_words(usage))]
     if usage.size:
         left = max(0, usage.size - usage.used)
@@ -440,13 +463,10 @@ def usage_lines(session: Session) -> list[Line]:
     return made
 
 
-# ---- settings ----------------------------------------------------------------------------------
-
-
 def _option_lines(option: Option) -> list[Line]:
-    made = [line(f"{said(option.name)} ({said(option.config_id)})", "bold")]
+    made = [line(f"{shorten(option.name)} ({shorten(option.config_id)})", "bold")]
     if option.description:
-        made.append(line(said(option.description, 10 * LONGEST), "dim", "  "))
+        made.append(line(shorten(option.description, 10 * LONGEST), "dim", "  "))
     if isinstance(option, v2.SessionConfigSelect):
         return made + _select_lines(option)
     values = (("on", option.current_value), ("off", not option.current_value))
@@ -456,7 +476,7 @@ def _option_lines(option: Option) -> list[Line]:
 def _select_lines(option: v2.SessionConfigSelect) -> list[Line]:
     current = option.current_value
     offered = list(choices(option))
-    values = [said(choice.value) for _, choice in offered[:MOST_LISTED]]
+    values = [shorten(choice.value) for _, choice in offered[:MOST_LISTED]]
     column = _column(values)
     made: list[Line] = []
     group_before = ""
@@ -465,17 +485,17 @@ def _select_lines(option: v2.SessionConfigSelect) -> list[Line]:
             made.append(line(group, "cyan", "  "))
         group_before = group
         made.append(_choice(value, _about(choice), choice.value == current, column))
-    made += _left(len(offered))
+    made += _more(len(offered))
     if current not in [choice.value for _, choice in offered]:
-        made.append(_choice(said(current), "not offered any more", True, column))
+        made.append(_choice(shorten(current), "no longer offered", True, column))
     return made
 
 
 def _about(choice: SessionConfigSelectOption) -> str:
-    name, told = said(choice.name), said(choice.description or "", 10 * LONGEST)
-    if name.casefold() == said(choice.value).casefold():
-        return told
-    return f"{name}: {told}" if told else name
+    name, description = shorten(choice.name), shorten(choice.description or "", 10 * LONGEST)
+    if name.casefold() == shorten(choice.value).casefold():
+        return description
+    return f"{name}: {description}" if description else name
 
 
 def _choice(value: str, about: str, current: bool, column: int) -> Line:
@@ -490,16 +510,13 @@ def _current(option: Option) -> str:
         named = (
             choice.name for _, choice in choices(option) if choice.value == option.current_value
         )
-        value = said(next(named, option.current_value))
-    told = f" ({said(option.description)})" if option.description else ""
-    return f"{said(option.name)}: {value}{told}"
-
-
-# ---- tables ------------------------------------------------------------------------------------
+        value = shorten(next(named, option.current_value))
+    description = f" ({shorten(option.description)})" if option.description else ""
+    return f"{shorten(option.name)}: {value}{description}"
 
 
 def _slashed(name: str) -> str:
-    return f"//{name}" if name in ORDERS else f"/{name}"
+    return f"//{name}" if name in CLIENT_COMMANDS else f"/{name}"
 
 
 def _described(command: AgentCommand) -> str:
@@ -514,7 +531,7 @@ def _table(rows: Sequence[tuple[str, str]]) -> Iterator[Line]:
 
 
 def _column(heads: Iterable[str]) -> int:
-    """How wide the first column is; heads that are wider still do not count."""
+    """The width of the first column; heads wider than `_WIDEST` do not count."""
     sizes = [size for head in heads if (size := cell_len(head)) <= _WIDEST]
     return max(sizes, default=0) + 2
 
@@ -523,12 +540,12 @@ def _row(mark: _Part, head: _Part, text: _Part, column: int) -> Line:
     blanks = column - cell_len(head[0])
     if not text[0]:
         return Line((mark, head), _MARGIN)
-    if blanks < 2:  # it takes the place of the text, which goes on behind it
+    if blanks < 2:  # a wide head pushes the text to the right
         return Line((head, ("  ", ""), text), _MARGIN, head=(mark,))
     return Line((text,), _MARGIN, head=(mark, head, (" " * blanks, "")))
 
 
-def _left(count: int) -> list[Line]:
+def _more(count: int) -> list[Line]:
     if count <= MOST_LISTED:
         return []
     return [line(f"… and {count - MOST_LISTED:,} more", "dim", "  ")]
