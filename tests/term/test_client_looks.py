@@ -102,9 +102,11 @@ def test_a_dumb_terminal_gets_words_and_no_escape_sequence() -> None:
 def test_a_dumb_terminal_shows_what_there_is_to_choose() -> None:
     with client(agent=demo("auth"), env={"TERM": "dumb"}) as stage:
         stage.wait_for("> Token")
+        stage.wait_for("after one second without any key")
+        stage.wait_quiet(SILENCE + 0.1)
         stage.press("enter")
         stage.wait_for("Logging in: Token")
-        stage.wait_for("/help tells")
+        stage.wait_for("/help lists")
         stage.wait_quiet()
         stage.press("ctrl-d")
         assert stage.wait_end() == 0

@@ -300,11 +300,11 @@ def test_of_much_text_every_character_stands_in_the_scrollback(
 @BOTH
 def test_an_agent_that_wants_a_login_gets_one_at_the_start(version: Version) -> None:
     with client(version, "auth") as stage:
-        stage.wait_for("Esc leaves")
+        stage.wait_for("Enter chooses")
         assert told(stage) == (
-            "Twofold demo agent wants a login first. How?\n"
+            "Twofold demo agent requires a login. How do you want to log in?\n"
             "> Token: Any token will do: none is asked\n"
-            "Up and Down choose, Enter takes it, Esc leaves"
+            "Up and Down move, Enter chooses, Esc leaves"
         )
         stage.press("enter")
         wait_prompt(stage)

@@ -33,7 +33,7 @@ COLUMNS = 120
 
 GREETING = f"""\
 Twofold {VERSION} · Twofold demo agent {VERSION} · version @ of the protocol · {{cwd}}
-/help tells what can be typed, Ctrl-D leaves.
+/help lists the commands and keys, Ctrl-D leaves.
 
 """
 NOTICE = """\

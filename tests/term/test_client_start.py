@@ -61,7 +61,7 @@ def fail(request, *reason):
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [((), "Making a session … 1 s"), (("--resume", "s"), "Loading the session s … 1 s")],
+    [((), "Creating a session … 1 s"), (("--resume", "s"), "Loading session s … 1 s")],
 )
 def test_who_waits_for_a_session_sees_it_and_what_was_typed_is_kept(
     options: tuple[str, ...], told: str
@@ -174,13 +174,14 @@ def test_an_agent_of_either_version_is_talked_to(version: str) -> None:
 
 def test_an_agent_that_wants_a_login_gets_one_or_is_left() -> None:
     with client(agent=demo("auth")) as stage:
-        stage.wait_for("Twofold demo agent wants a login first. How?")
+        stage.wait_for("Twofold demo agent requires a login. How do you want to log in?")
         stage.wait_for("> Token: Any token will do")
+        stage.wait_for("Enter chooses")
         stage.press("enter")
         stage.wait_for("Logging in: Token")
         leave(stage)
     with client(agent=demo("auth")) as stage:
-        stage.wait_for("How?")
+        stage.wait_for("How do you want to log in?")
         stage.press("esc")
         assert stage.wait_end() == 0
         assert stage.children() == []
@@ -200,7 +201,7 @@ def test_who_leaves_sees_that_the_agent_has_not_ended_and_can_end_it_at_once() -
     with client(agent=LINGERS) as stage:
         stage.wait_for(at_prompt)
         stage.press("ctrl-d")
-        stage.wait_for("Waiting for the agent to end … 1 s · Ctrl-C ends it now")
+        stage.wait_for("Waiting for the agent to exit … 1 s · Ctrl-C ends it now")
         stage.press("ctrl-c")
         assert stage.wait_end() == 0
         assert stage.children() == []

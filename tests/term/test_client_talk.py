@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -349,10 +350,19 @@ def test_what_is_asked_at_the_prompt_is_answered_and_what_was_typed_stays(tmp_pa
         stage.press("y")
         stage.wait_gone("waiting for you")
         stage.wait_for(lambda stage: at_prompt(stage, "next"))
-        stage.wait_quiet()  # the prompt may be drawn before it reads keys
-        stage.press("ctrl-c")
+        stage.press("ctrl-c")  # the prompt is drawn, and may not read keys yet
         leave(stage)
     assert answers(record) == [{"outcome": "selected", "optionId": "ok"}]
+
+
+def test_a_ctrl_c_between_a_question_and_the_prompt_does_not_leave() -> None:
+    with client("--start", "hello", agent=raw_agent(ASKS_LATER)) as stage:
+        wait_question(stage)
+        stage.press("y")
+        stage.wait_gone("waiting for you")
+        stage.press("ctrl-c")
+        stage.wait_for("Ctrl-C once more or Ctrl-D leaves")
+        leave(stage)
 
 
 # ---- cancelling and leaving ------------------------------------------------------------------
@@ -457,32 +467,68 @@ def test_who_is_ended_leaves_no_process(how: str, where: str) -> None:
 # ---- in the background -----------------------------------------------------------------------
 
 
-def test_ctrl_z_stops_a_turn_and_the_shell_has_it_go_on() -> None:
-    def at_shell(stage: Stage) -> bool:
-        return not stage.cursor_is_hidden and stage.screen()[stage.cursor[1]] == "shell$"
+def at_shell(stage: Stage) -> bool:
+    return not stage.cursor_is_hidden and stage.screen()[stage.cursor[1]] == "shell$"
 
+
+@contextmanager
+def in_shell(*options: str, agent: Sequence[str]) -> Iterator[Stage]:
+    """The client in a shell that can stop and continue it."""
     with Stage(["sh", "-i"], columns=90, rows=30, env={"PS1": "shell$ "}) as stage:
         stage.wait_for(at_shell)
-        run = shlex.join([*RUN, "--start", "go", "--", *demo("permission")])
-        stage.type(f"stty -g > before; {run}\r")
-        stage.wait_for("waiting for you")
-        stage.press("ctrl-z")
-        stage.wait_for("Stopped")
+        stage.type(f"stty -g > before; {shlex.join([*RUN, *options, '--', *agent])}\r")
+        yield stage
         stage.wait_for(at_shell)
-        assert "waiting for you" not in stage.text  # nothing of what was live is left
-        stage.type("stty -g > meanwhile; fg\r")
+        stage.type("exit 0\r")
+        assert stage.wait_end() == 0
+        assert stage.children() == []
+
+
+def stop_and_continue(stage: Stage) -> None:
+    """Ctrl-Z, and `fg`; meanwhile the shell has the terminal as it was before."""
+    stage.press("ctrl-z")
+    stage.wait_for("Stopped")
+    stage.wait_for(at_shell)
+    live = stage.text
+    stage.type("stty -g > meanwhile; fg\r")
+    stage.wait_for("meanwhile; fg\n")
+    for words in ("waiting for you", "Starting", "Press Tab", "Enter chooses"):
+        assert words not in live  # nothing of what was live is left
+
+
+def same_modes(stage: Stage) -> bool:
+    return (stage.home / "before").read_text() == (stage.home / "meanwhile").read_text()
+
+
+def test_ctrl_z_stops_a_turn_and_the_shell_has_it_go_on() -> None:
+    with in_shell("--start", "go", agent=demo("permission")) as stage:
+        stage.wait_for("waiting for you")
+        stop_and_continue(stage)
         stage.wait_for("press Tab to answer")  # it starts anew
-        modes = [(stage.home / name).read_text() for name in ("before", "meanwhile")]
-        assert modes[0] == modes[1]
+        assert same_modes(stage)
         wait_question(stage)
         stage.press("n")
         stage.wait_for("outcome: r1")
         stage.wait_for(at_prompt)
         stage.press("ctrl-d")
-        stage.wait_for(at_shell)
-        stage.type("exit\r")
-        assert stage.wait_end() == 0
-        assert stage.children() == []
+
+
+def test_ctrl_z_stops_the_start_of_an_agent_and_the_shell_has_it_go_on() -> None:
+    with in_shell(agent=["sleep", "60"]) as stage:
+        stage.wait_for("… 1 s")
+        stop_and_continue(stage)
+        stage.wait_for("Starting sleep 60")
+        assert same_modes(stage)
+        stage.press("ctrl-c")
+
+
+def test_ctrl_z_stops_a_menu_and_the_shell_has_it_go_on() -> None:
+    with in_shell(agent=demo("auth")) as stage:
+        stage.wait_for("Enter chooses")
+        stop_and_continue(stage)
+        stage.wait_for("> Token")
+        assert same_modes(stage)
+        stage.press("esc")
 
 
 # ---- sessions --------------------------------------------------------------------------------
@@ -501,14 +547,15 @@ def test_a_session_is_taken_up_again_with_all_that_was_said(tmp_path: Path) -> N
         say(stage, "/echo the second", "echo: the second")
         leave(stage)
     with client("--resume", agent=agent, cwd=tmp_path) as stage:
-        stage.wait_for("Go on with which session?")
+        stage.wait_for("Resume which session?")
+        stage.wait_for("Enter chooses")
         stage.press("enter")
         stage.wait_for("echo: the second")
         leave(stage)
         assert stage.text.count("> /echo the first words") == 1
-        assert "Go on with which session?" not in stage.text
+        assert "Resume which session?" not in stage.text
     with client("--resume", agent=agent, cwd=tmp_path) as stage:
-        stage.wait_for("Go on with which session?")
+        stage.wait_for("Resume which session?")
         stage.press("esc")
         assert stage.wait_end() == 0
 

@@ -213,7 +213,7 @@ class Drawing:
         self._show_question(width, height - len(typed) - 2)
         foot = [*self._questions.keys(width), (), *typed, self._status(width)]
         self._foot = len(foot)
-        pinned = [*self._questions.told(width), *foot]
+        pinned = [*self._questions.description(width), *foot]
         frame = self.board.frame(width, height, pinned)
         if self.board.pictures:
             self.print(frame.settled)

@@ -1,15 +1,18 @@
 """Keys that are pressed while no prompt waits for them."""
 
 import asyncio
+import os
+import termios
 from collections.abc import Collection
+from typing import TextIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.input import create_input, create_pipe_input
 
 from tests.support.simulated import simulate
-from twofold.term.input.keys import Typed, typed_rows
+from twofold.term.input.keys import Keyboard, typed_rows
 from twofold.term.lines import cells, plain
 
 UP, ESCAPE, ENTER, BACKSPACE = "\x1b[A", "\x1b", "\r", "\x7f"
@@ -29,13 +32,13 @@ def pressed(*typed: str, taken: Collection[str] = ()) -> tuple[list[str], str]:
 
     async def main() -> str:
         with create_pipe_input() as source:
-            keys = Typed(source, on_key)
+            keys = Keyboard(source, on_key)
             with keys.listening():
                 for piece in typed:
                     source.send_text(piece)
                     await asyncio.sleep(0.05)  # on a clock that jumps
-            ahead = keys.ahead()
-            assert keys.ahead() == ""
+            ahead = keys.take_ahead()
+            assert keys.take_ahead() == ""
             return ahead
 
     ahead = simulate(main())
@@ -107,7 +110,7 @@ def test_an_escape_at_the_very_end_is_heard() -> None:
 
     async def main() -> None:
         with create_pipe_input() as source:
-            with Typed(source, on_key).listening():
+            with Keyboard(source, on_key).listening():
                 source.send_text(ESCAPE)
                 await asyncio.sleep(0.01)
                 assert heard == []  # it may be the beginning of an arrow
@@ -128,7 +131,7 @@ def test_keys_that_come_in_one_piece_do_not_come_alone() -> None:
                 heard.append((name, keys.alone))
                 return False
 
-            keys = Typed(source, on_key)
+            keys = Keyboard(source, on_key)
             with keys.listening():
                 for piece in ("y", "y\r", UP):
                     source.send_text(piece)
@@ -136,6 +139,58 @@ def test_keys_that_come_in_one_piece_do_not_come_alone() -> None:
 
     simulate(main())
     assert heard == [("y", True), ("y", False), ("c-m", False), ("up", True)]
+
+
+def test_a_first_handler_goes_before_the_other_for_one_block() -> None:
+    heard: list[str] = []
+
+    def on_key(name: str) -> bool:
+        heard.append(f"other {name}")
+        return False
+
+    def first(name: str) -> bool:
+        heard.append(f"first {name}")
+        return name == "y"
+
+    async def main() -> str:
+        with create_pipe_input() as source:
+            keys = Keyboard(source, on_key)
+            with keys.listening(first):
+                source.send_text("yn")
+                await asyncio.sleep(0.05)
+            with keys.listening():
+                source.send_text("y")
+                await asyncio.sleep(0.05)
+            return keys.text
+
+    assert simulate(main()) == "ny"
+    assert heard == ["first y", "first n", "other n", "other y"]
+
+
+# ---- the modes of the terminal ---------------------------------------------------------------
+
+
+def test_ctrl_c_stays_a_key_between_two_readers_and_is_a_signal_for_others() -> None:
+    main_end, terminal = os.openpty()
+
+    def makes_signals() -> bool:
+        return bool(termios.tcgetattr(terminal)[3] & termios.ISIG)
+
+    async def main(stdin: TextIO) -> list[bool]:
+        keys = Keyboard(create_input(stdin), lambda name: False)
+        seen = [makes_signals()]
+        with keys.raw():
+            for _ in range(2):
+                seen.append(makes_signals())
+                with keys.listening():
+                    seen.append(makes_signals())
+                    with keys.suspended():
+                        seen.append(makes_signals())
+                    seen.append(makes_signals())
+        return [*seen, makes_signals()]
+
+    with open(main_end, "wb"), open(terminal, encoding="utf-8") as stdin:
+        assert asyncio.run(main(stdin)) == [True, *[False, False, True, False] * 2, True]
 
 
 # ---- what is to be seen of it ----------------------------------------------------------------
@@ -146,7 +201,7 @@ def test_what_is_typed_ahead_is_known_at_every_moment() -> None:
 
     async def main() -> None:
         with create_pipe_input() as source:
-            keys = Typed(source, lambda name: False)
+            keys = Keyboard(source, lambda name: False)
             keys.changed = lambda: seen.append(keys.text)
             with keys.listening():
                 for piece in ("a", "b", BACKSPACE, ENTER, "c", BACKSPACE, BACKSPACE, BACKSPACE):

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.input import PipeInput, create_pipe_input
 
-from tests.support.screens import memory_display
+from tests.support.screens import MemoryTerminal, memory_display
 from tests.support.simulated import simulate
+from twofold.term.input.keys import Keyboard
 from twofold.term.input.menu import Menu, choose
 from twofold.term.lines import cells, plain
 
@@ -21,44 +22,48 @@ def shown(menu: Menu, width: int = 50, height: int = 10) -> list[str]:
     return [plain(row) for row in menu.rows(width, height)]
 
 
-PRESSED: dict[str, tuple[list[str], int, int | None]] = {
-    "nothing yet": ([], 0, None),
-    "enter takes the first": (["c-m"], 0, 0),
-    "down": (["down", "c-m"], 1, 1),
-    "and up again": (["down", "down", "up", "c-m"], 1, 1),
-    "the keys of emacs": (["c-n", "c-n", "c-p"], 1, None),
-    "not beyond the first": (["up", "c-m"], 0, 0),
-    "not beyond the last": (["down"] * 40, 29, None),
-    "by pages": (["pagedown", "pagedown", "pageup"], 10, None),
-    "a page beyond the last": (["pagedown"] * 5, 29, None),
-    "a digit takes it at once": (["3"], 0, 2),
-    "there is no zeroth": (["0"], 0, None),
-    "escape takes none": (["down", "escape"], 1, -1),
-    "nor does ctrl-c": (["c-c"], 0, -1),
-    "nor ctrl-d": (["c-d"], 0, -1),
-    "any other key is nothing": (["x", " ", "left", "<bracketed-paste>", "½"], 0, None),
+MOVED: dict[str, tuple[list[str], int]] = {
+    "nothing yet": ([], 0),
+    "down": (["down"], 1),
+    "and up again": (["down", "down", "up"], 1),
+    "the keys of emacs": (["c-n", "c-n", "c-p"], 1),
+    "not beyond the first": (["up"], 0),
+    "not beyond the last": (["down"] * 40, 29),
+    "by pages": (["pagedown", "pagedown", "pageup"], 10),
+    "a page beyond the last": (["pagedown"] * 5, 29),
+    "any other key is nothing": (["x", " ", "left", "c-m", "3", "<bracketed-paste>"], 0),
 }
 
 
-@pytest.mark.parametrize(("keys", "at", "chosen"), PRESSED.values(), ids=list(PRESSED))
-def test_keys_move_the_mark_and_choose(keys: list[str], at: int, chosen: int | None) -> None:
+@pytest.mark.parametrize(("keys", "at"), MOVED.values(), ids=list(MOVED))
+def test_keys_move_the_mark(keys: list[str], at: int) -> None:
     menu = Menu("Which?", MANY)
-    answers = [menu.press(key) for key in keys]
+    for key in keys:
+        menu.move(key)
     assert menu.at == at
-    assert (answers[-1] if answers else None) == chosen
-    assert all(answer is None for answer in answers[:-1])
+
+
+@pytest.mark.parametrize(
+    ("key", "chosen"), [("c-m", 5), ("3", 2), ("0", None), ("x", None), ("½", None), ("down", None)]
+)
+def test_enter_chooses_what_is_marked_and_a_digit_what_it_counts(
+    key: str, chosen: int | None
+) -> None:
+    menu = Menu("Which?", MANY)
+    menu.at = 5
+    assert menu.chosen_by(key) == chosen
 
 
 def test_a_digit_beyond_the_choices_is_nothing() -> None:
-    assert Menu("Which?", ["a", "b"]).press("3") is None
+    assert Menu("Which?", ["a", "b"]).chosen_by("3") is None
 
 
 def test_the_choices_stand_between_a_title_and_a_hint() -> None:
     menu = Menu("Which?", ["one", "two"])
-    menu.press("down")
+    menu.move("down")
     assert shown(menu) == [
         *("Which?", "  one", "> two"),
-        "Up and Down choose, Enter takes it, Esc leaves",
+        "Up and Down move, Enter chooses, Esc leaves",
     ]
 
 
@@ -81,49 +86,107 @@ def test_where_there_is_room_every_choice_is_seen(at: int) -> None:
 
 # ---- on a terminal ---------------------------------------------------------------------------
 
-TYPED: dict[str, tuple[str, int | None]] = {
-    "enter": (ENTER, 0),
-    "arrows and enter": (f"{DOWN}{DOWN}{UP}{ENTER}", 1),
-    "a page": (f"{PAGE_DOWN}{ENTER}", 10),
-    "a digit": ("4", 3),
-    "escape": (ESCAPE, None),
-    "ctrl-c": ("\x03", None),
-    "keys after the choice": (f"{ENTER}{DOWN}{DOWN}{ESCAPE}", 0),
-    "another digit after it": ("25", 1),
+SILENT = 1.1
+"""More seconds than make a silence."""
+
+# each piece is typed in one moment, after so many seconds
+TYPED: dict[str, tuple[list[tuple[float, str]], int | None, str]] = {
+    "enter after a silence": ([(SILENT, ENTER)], 0, ""),
+    "a digit after a silence": ([(SILENT, "4")], 3, ""),
+    "arrows and enter": ([(0.4, DOWN), (0.1, DOWN), (0.1, UP), (0.1, ENTER)], 1, ""),
+    "a page and enter": ([(0.4, PAGE_DOWN), (0.1, ENTER)], 10, ""),
+    "tab and enter": ([(0.4, "\t"), (0.1, ENTER)], 0, ""),
+    "escape at once": ([(0, ESCAPE)], None, ""),
+    "ctrl-c at once": ([(0, "\x03")], None, ""),
+    "ctrl-d at once": ([(0, "\x04")], None, ""),
+    "an enter that was typed ahead": ([(0, ENTER), (SILENT, "2")], 1, ""),
+    "an arrow that was not seen": ([(0, DOWN), (0.1, ENTER), (SILENT, ENTER)], 1, ""),
+    "a digit in a sentence": ([(0.5, "2"), (0.2, "x"), (SILENT, "\t"), (0.1, "3")], 2, "2x"),
+    "nothing is chosen behind what was typed": (
+        [(0, "fix it"), (SILENT, ENTER), (SILENT, "3"), (SILENT, ESCAPE)],
+        None,
+        "fix it\n3",
+    ),
+    "keys that come together": ([(SILENT, f"{ENTER}{ENTER}"), (0, "\x03")], None, ""),
+    "keys after the choice": ([(SILENT, ENTER), (0.05, f"{DOWN}ab")], 0, "ab"),
 }
 
 
-def chosen(typed: str, choices: Sequence[str]) -> tuple[int | None, list[str], tuple[int, bool]]:
-    """What is chosen, and the terminal afterwards: its rows, the column and whether it is hidden"""
+def chosen(
+    typed: Sequence[tuple[float, str]],
+) -> tuple[int | None, str, MemoryTerminal]:
+    """What is chosen, what is typed ahead, and the terminal afterwards."""
     display, terminal = memory_display(60, 10)
     display.show([(("before", ""),)], [])
 
-    async def main() -> int | None:
-        with create_pipe_input() as keys:
-            keys.send_text(typed)
-            return await choose(display, keys, "Which?", choices)
+    async def type_all(source: PipeInput) -> None:
+        for seconds, text in typed:
+            await asyncio.sleep(seconds)
+            source.send_text(text)
 
-    answer = simulate(main())
+    async def main() -> tuple[int | None, str]:
+        with create_pipe_input() as source:
+            keys = Keyboard(source, lambda key: False)
+            typing = asyncio.create_task(type_all(source))
+            answer = await choose(display, keys, "Which?", MANY)
+            await typing
+            with keys.listening():  # as whoever reads keys next
+                await asyncio.sleep(1)
+            return answer, keys.take_ahead()
+
+    return *simulate(main()), terminal
+
+
+@pytest.mark.parametrize(("typed", "answer", "ahead"), TYPED.values(), ids=list(TYPED))
+def test_a_choice_is_made_on_purpose_and_nothing_is_left_of_the_menu(
+    typed: list[tuple[float, str]], answer: int | None, ahead: str
+) -> None:
+    made, left, terminal = chosen(typed)
     column, _, hidden = terminal.cursor
-    return answer, terminal.all, (column, hidden)
+    assert (made, left) == (answer, ahead)
+    assert (terminal.all, column, hidden) == (["before"], 0, False)
 
 
-@pytest.mark.parametrize(("typed", "answer"), TYPED.values(), ids=list(TYPED))
-def test_a_choice_is_made_and_nothing_is_left_of_the_menu(typed: str, answer: int | None) -> None:
-    assert chosen(typed, MANY) == (answer, ["before"], (0, False))
-
-
-def test_who_is_interrupted_leaves_nothing_of_the_menu() -> None:
+def test_what_is_typed_ahead_is_shown_below_the_menu_and_how_to_choose_then() -> None:
     display, terminal = memory_display(60, 10)
 
     async def main() -> None:
-        with create_pipe_input() as keys:
-            choosing = asyncio.create_task(choose(display, keys, "Which?", MANY))
-            await asyncio.sleep(1)
-            assert "> session 0" in terminal.screen
+        with create_pipe_input() as source:
+            keys = Keyboard(source, lambda key: False)
+            choosing = asyncio.create_task(choose(display, keys, "Which?", ["one", "two"]))
+            await asyncio.sleep(0.1)
+            assert terminal.screen[-1] == "Press Tab to choose, Esc leaves"
+            await asyncio.sleep(SILENT)
+            assert terminal.screen[-1] == "Up and Down move, Enter chooses, Esc leaves"
+            source.send_text("hello")
+            await asyncio.sleep(SILENT)
+            assert terminal.screen[-2:] == ["Press Tab to choose, Esc leaves", "> hello"]
             choosing.cancel()
             await asyncio.wait([choosing])
 
     simulate(main())
     assert terminal.all == []
     assert terminal.cursor == (0, 0, False)
+
+
+def test_a_key_that_is_not_for_the_menu_goes_to_the_handler_behind_it() -> None:
+    display, _ = memory_display(60, 10)
+    behind: list[str] = []
+
+    def on_key(key: str) -> bool:
+        behind.append(key)
+        return key == "c-z"
+
+    async def main() -> str:
+        with create_pipe_input() as source:
+            keys = Keyboard(source, on_key)
+            choosing = asyncio.create_task(choose(display, keys, "Which?", MANY))
+            await asyncio.sleep(SILENT)
+            for key in ("\x1a", DOWN, "x", ESCAPE):
+                source.send_text(key)
+                await asyncio.sleep(0.2)
+            await choosing
+            return keys.text
+
+    assert simulate(main()) == "x"
+    assert behind == ["c-z", "x"]

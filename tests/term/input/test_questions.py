@@ -277,7 +277,7 @@ def test_a_question_that_is_cancelled_goes_away(number: int) -> None:
 def seen(question: Question, width: int = 60) -> list[str]:
     async def main() -> list[str]:
         asked = Asked(question)
-        return [plain(row) for row in [*asked.told(width), *asked.answers(width)]]
+        return [plain(row) for row in [*asked.description(width), *asked.answers(width)]]
 
     return simulate(main())
 

@@ -143,7 +143,7 @@ def path_completions(line: str, cwd: Path) -> Iterator[Completion]:
 
 
 def _directory(path: str, cwd: Path) -> str | None:
-    """The directory with the upper and lower case that it has on disk; None if it does not exist."""
+    """The directory in the case that it has on disk; None if there is none."""
     if not path or _is_directory(path, cwd):
         return path
     made = ""

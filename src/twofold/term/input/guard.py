@@ -1,45 +1,54 @@
 """Which keys answer a question: none that was meant for something else.
 
-A question takes an answer after a silence (a second in which no key came, while it was on the
-screen and nothing was typed ahead), or after a deliberate key. Whatever else comes is typed ahead.
-An answer for always is asked for twice. What follows an answer without a silence belongs to it, and
-sends nothing (`burst`).
+A question takes an answer after a silence (a second without any key while it was on the screen and
+nothing was typed ahead), or after a deliberate key. Every other key is typed ahead. An answer for
+always has to be given twice. Keys that follow an answer without a silence belong to that answer,
+and send nothing (`burst`).
 
-Pure: every event comes with its time. A silence counts once it was reported by `elapse`: keys that
-waited while the program was busy come before that, and so never seem to come late.
+`Guard` is pure: every event has its time as an argument. A silence counts only once `elapse` has
+reported it, so keys that waited while the program was busy never seem to come late. `TimedGuard`
+runs a guard on the clock of the event loop.
 """
 
+import asyncio
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 SILENCE: Final = 1.0
 """How many seconds without a key make a silence."""
 READ: Final = 0.35
-"""For how many seconds a question is on the screen before a deliberate key counts."""
+"""How many seconds a question is on the screen before a deliberate key counts."""
 DELIBERATE: Final = frozenset({"c-i", "c-y"})
 """Keys that nobody presses in the middle of a sentence: Tab and Ctrl-Y."""
 
 Verdict: TypeAlias = Literal["keep", "take", "answer"]
-"""Keep: the key is typed ahead. Take: it was for the question, but is no answer yet."""
+"""keep: the key is typed ahead. take: it was for the question, but does not answer it yet."""
 
 
 class Guard:
-    """The keyboard, as long as something may be asked."""
+    """Decides for each key whether it answers the question on the screen.
 
-    def __init__(self, silence: float = SILENCE) -> None:
+    Args:
+        silence: How many seconds without a key make a silence.
+        deliberate: The keys after which the next key answers.
+    """
+
+    def __init__(self, silence: float = SILENCE, deliberate: frozenset[str] = DELIBERATE) -> None:
         self._silence = silence
+        self._deliberate = deliberate
         self._last = float("-inf")
         self._shown: float | None = None
         self._quiet = False
         self._opened = False
         self.again: str | None = None
-        """The key that has to come once more."""
+        """The key that has to be pressed once more."""
         self.burst = False
-        """What comes now follows an answer without a silence: it must not send anything."""
+        """Keys that arrive now follow an answer without a silence: they must not send anything."""
 
     # ---- events
 
     def show(self, now: float) -> None:
-        """A question is on the screen from now on, or looks otherwise: it has to be read first."""
+        """A question is on the screen from now on, or has changed and has to be read again."""
         self._shown = now
         self._start_anew()
 
@@ -49,7 +58,7 @@ class Guard:
         self._start_anew()
 
     def heard(self, now: float) -> None:
-        """A key came, whoever it is for."""
+        """A key was pressed, for the question or for anything else."""
         if now - self._last >= self._silence:
             self.burst = False
         self._last = now
@@ -64,16 +73,22 @@ class Guard:
     def press(
         self, key: str, now: float, *, answers: bool, twice: bool, alone: bool, ahead: bool
     ) -> Verdict:
-        """A key came, and `answers` says whether it stands for an answer, `twice` for one that is
-        asked for again. `alone`: no other key came in the same moment. `ahead`: something was typed
-        ahead before it.
+        """Judge a key.
+
+        Args:
+            key: The name of the key.
+            now: When it was pressed.
+            answers: Whether the key stands for an answer.
+            twice: Whether that answer has to be given twice.
+            alone: Whether no other key arrived in the same moment.
+            ahead: Whether something was typed ahead before it.
         """
         quiet, opened, again = self._quiet, self._opened, self.again
         self.heard(now)
         self._opened, self.again = False, None
         if self._shown is None:
             return "keep"
-        if key in DELIBERATE:
+        if key in self._deliberate:
             self._opened = alone and now - self._shown >= READ
             return "take"
         if again is not None:
@@ -102,15 +117,86 @@ class Guard:
         self._quiet = self._opened = False
         self.again = None
 
-    # ---- what holds now
+    # ---- state
 
     @property
     def due(self) -> float | None:
-        """When the silence will be long enough, unless a key comes."""
+        """When the silence will be complete, unless a key is pressed."""
         if self._shown is None or self._quiet:
             return None
         return max(self._last, self._shown) + self._silence
 
     def is_open(self, *, ahead: bool) -> bool:
-        """Whether an answer would count now; otherwise a deliberate key has to come first."""
+        """True if an answer would count now; otherwise a deliberate key has to come first."""
         return self._opened or self.again is not None or (self._quiet and not ahead)
+
+
+class TimedGuard:
+    """A `Guard` on the clock of the event loop.
+
+    Args:
+        changed: Called when a silence may be complete.
+        silence: See `Guard`.
+        deliberate: See `Guard`.
+    """
+
+    def __init__(
+        self,
+        changed: Callable[[], None],
+        silence: float = SILENCE,
+        deliberate: frozenset[str] = DELIBERATE,
+    ) -> None:
+        self._guard = Guard(silence, deliberate)
+        self._changed = changed
+        self._timer: asyncio.TimerHandle | None = None
+        self.clear = self._guard.clear
+        self.is_open = self._guard.is_open
+
+    @property
+    def again(self) -> str | None:
+        """The key that has to be pressed once more."""
+        return self._guard.again
+
+    @property
+    def burst(self) -> bool:
+        """True while keys still belong to the last answer."""
+        return self._guard.burst
+
+    def show(self) -> None:
+        """A question is on the screen from now on, or has changed and has to be read again."""
+        self._guard.show(_now())
+        self._watch()
+
+    def heard(self) -> None:
+        """A key was pressed for anything else."""
+        self._guard.heard(_now())
+        self._watch()
+
+    def press(self, key: str, *, answers: bool, twice: bool, alone: bool, ahead: bool) -> Verdict:
+        """Judge a key that is pressed now; see `Guard.press`."""
+        verdict = self._guard.press(
+            key, _now(), answers=answers, twice=twice, alone=alone, ahead=ahead
+        )
+        self._watch()
+        return verdict
+
+    def close(self) -> None:
+        """Call `changed` no more."""
+        self._guard.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _watch(self) -> None:
+        due = self._guard.due
+        if due is not None and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_at(due, self._elapse)
+
+    def _elapse(self) -> None:
+        self._timer = None
+        self._guard.elapse(_now())
+        self._watch()
+        self._changed()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,14 +1,14 @@
-"""Keys that are pressed while no prompt waits for them.
+"""Keys that are pressed while no prompt reads them.
 
-What nobody takes is typed ahead: it is shown (`typed_rows`), and stands in the next prompt. The
-terminal is in raw mode as long as this is open, so Ctrl-C is a key like any other.
+A key that no handler takes is typed ahead: it is shown (`typed_rows`), and the next prompt begins
+with it. While keys are read here the terminal is in raw mode, so Ctrl-C is a key like any other.
 """
 
 import asyncio
-import sys
+import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import get_typeahead
@@ -19,76 +19,78 @@ from rich.cells import cell_len
 from twofold.term.lines import Row, cut
 from twofold.text import sanitize
 
+OnKey: TypeAlias = Callable[[str], bool]
+"""Called with the name of a key (`a`, `c-c`, `escape`, …); returns True if it takes the key."""
+
 ESCAPE: Final = "escape"
 _PATIENCE: Final = 0.1
-"""For how many seconds an Escape may still be the beginning of another key."""
+"""How many seconds an Escape may still be the beginning of another key."""
 _LONGEST: Final = 100_000
 """How many characters can be typed ahead."""
 _ROWS: Final = 3
-"""How many lines of what was typed ahead are shown."""
-
-if sys.platform == "win32":
-
-    def _modes(source: Input) -> list[Any] | None:
-        return None
-
-    def _set_modes(source: Input, modes: list[Any] | None) -> None:
-        """There are none."""
-
-else:
-    import termios
-
-    def _modes(source: Input) -> list[Any] | None:
-        """The modes of the terminal, if it is one."""
-        try:
-            return termios.tcgetattr(source.fileno())
-        except (OSError, termios.error):
-            return None
-
-    def _set_modes(source: Input, modes: list[Any] | None) -> None:
-        if modes is not None:
-            with suppress(termios.error):
-                termios.tcsetattr(source.fileno(), termios.TCSADRAIN, modes)
+"""How many lines of what is typed ahead are shown."""
 
 
-class Typed:
-    """`on_key(name)`: `a`, `c-c`, `escape`, … True if it was for someone."""
+class Keyboard:
+    """The keys of a terminal, and what is typed ahead.
 
-    def __init__(self, source: Input, on_key: Callable[[str], bool]) -> None:
+    Args:
+        source: The terminal.
+        on_key: Takes keys, or leaves them to be typed ahead.
+    """
+
+    def __init__(self, source: Input, on_key: OnKey) -> None:
         self._source = source
         self._on_key = on_key
+        self._first: OnKey | None = None
         self._ahead: list[str] = []
         self._size = 0
         self._flush: asyncio.TimerHandle | None = None
         self._modes: list[Any] | None = None
+        """The modes of the terminal from before it was made raw."""
         self.alone = True
-        """The key that is passed on is the only one that came in this moment."""
+        """No other key arrived together with the one that is being handled."""
         self.changed: Callable[[], None] = lambda: None
-        """Called when more or less is typed ahead."""
+        """Called when the text that is typed ahead has changed."""
 
     @property
     def text(self) -> str:
-        """What is typed ahead so far; an Enter at its end sends nothing and is left out."""
+        """What is typed ahead; an Enter at its end sends nothing and is left out."""
         return "".join(self._ahead).strip("\n")
 
-    def ahead(self) -> str:
-        """The same, once."""
+    def take_ahead(self) -> str:
+        """Return what is typed ahead, and forget it."""
         text, self._ahead, self._size = self.text, [], 0
         return text
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Take the keys of the terminal, in a block."""
-        self._modes = _modes(self._source)
-        with self._source.raw_mode(), self._source.attach(self._ready):
+    def raw(self) -> Iterator[None]:
+        """Keep the terminal in raw mode for a block, also while nothing reads its keys.
+
+        In any other mode the terminal turns a Ctrl-C into a SIGINT, which ends the client.
+        """
+        before = self._modes
+        self._modes = before or _modes(self._source)
+        try:
+            with self._source.raw_mode():
+                yield
+        finally:
+            self._modes = before
+
+    @contextmanager
+    def listening(self, first: OnKey | None = None) -> Iterator[None]:
+        """Read the keys for a block; `first` is called for each key before `on_key`."""
+        with self.raw(), self._source.attach(self._ready):
+            self._first = first
             try:
-                # what came together with the Enter that ended a prompt, when its turn has begun
+                # keys that arrived together with the Enter that ended a prompt
                 asyncio.get_running_loop().call_soon(self._take, get_typeahead(self._source))
                 yield
             finally:
                 if self._flush is not None:
                     self._flush.cancel()
                 self._take(self._source.flush_keys())
+                self._first = None
 
     def _ready(self) -> None:
         self._take(self._source.read_keys())
@@ -99,7 +101,7 @@ class Typed:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Leave the terminal to somebody else, in a block; as it was before `listening`."""
+        """Leave the terminal to another process for a block, in the modes it had before `raw`."""
         ours = _modes(self._source)
         with self._source.detach():
             _set_modes(self._source, self._modes)
@@ -112,7 +114,8 @@ class Typed:
         self.alone = len(presses) == 1
         for press in presses:
             name = press.key.value if isinstance(press.key, Keys) else press.key
-            if not self._on_key(name):
+            taken = self._first is not None and self._first(name)
+            if not taken and not self._on_key(name):
                 self._keep(press, name)
 
     def _keep(self, press: KeyPress, name: str) -> None:
@@ -141,8 +144,25 @@ class Typed:
             self.changed()
 
 
+def _modes(source: Input) -> list[Any] | None:
+    """The modes of the terminal; None if it is not a terminal."""
+    try:
+        return termios.tcgetattr(source.fileno())
+    except (OSError, termios.error):
+        return None
+
+
+def _set_modes(source: Input, modes: list[Any] | None) -> None:
+    if modes is not None:
+        with suppress(termios.error):
+            termios.tcsetattr(source.fileno(), termios.TCSADRAIN, modes)
+
+
+# ---- drawing -----------------------------------------------------------------------------------
+
+
 def typed_rows(text: str, width: int) -> list[Row]:
-    """The end of what was typed ahead, as it will stand in the prompt; no rows for no text."""
+    """The end of what is typed ahead, as the prompt will show it; no rows for no text."""
     if not text:
         return []
     lines = sanitize(text[-_ROWS * max(width, 1) * 4 :]).replace("\t", " ").split("\n")[-_ROWS:]

@@ -1,33 +1,40 @@
-"""A choice of one among several, made with the arrow keys or a digit."""
+"""A menu: a person chooses one of several entries with the arrow keys and Enter, or with a digit.
+
+No key chooses that was meant for something else (see `guard`): it counts after a second without any
+key, or after an arrow key or Tab. Every other key is typed ahead.
+"""
 
 import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from prompt_toolkit.input import Input
-
 from twofold.term.display import Display
-from twofold.term.input.keys import ESCAPE, Typed
+from twofold.term.input.guard import DELIBERATE, TimedGuard
+from twofold.term.input.keys import ESCAPE, Keyboard, typed_rows
 from twofold.term.lines import Row, cut, line
 
-_HINT: Final = "Up and Down choose, Enter takes it, Esc leaves"
-_ROWS: Final = 12
-"""How many rows it takes where it is printed again for every key."""
+_OPEN: Final = "Up and Down move, Enter chooses, Esc leaves"
+_CLOSED: Final = "Press Tab to choose, Esc leaves"
+_HOW: Final = "A key chooses after one second without any key, or after Tab."
+_DUMB_ROWS: Final = 12
+"""How many rows the menu has on a dumb terminal, where it is printed again for every move."""
 _STEPS: Final = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -10, "pagedown": 10}
+_LEAVE: Final = frozenset({ESCAPE, "c-c", "c-d"})
 
 
 class Menu:
-    """What there is to choose from, and where the mark is."""
+    """The entries, and which of them is marked."""
 
     def __init__(self, title: str, choices: Sequence[str]) -> None:
         self._title = title
         self._choices = choices
         self.at = 0
 
-    def rows(self, width: int, height: int) -> list[Row]:
-        """The choices around the mark, as many as there is room for."""
-        title, hint = line(self._title, "bold").rows(width), [cut(((_HINT, "dim"),), width)]
-        if height < len(title) + 3:  # the choices are what is needed
+    def rows(self, width: int, height: int, *, opened: bool = True) -> list[Row]:
+        """The entries around the mark, as many as fit; `opened` if a key would choose now."""
+        title = line(self._title, "bold").rows(width)
+        hint = [cut(((_OPEN if opened else _CLOSED, "dim"),), width)]
+        if height < len(title) + 3:  # the entries are needed most
             title, hint = [], []
         room = max(1, height - len(title) - len(hint))
         start = max(0, min(self.at - room // 2, len(self._choices) - room))
@@ -37,45 +44,73 @@ class Menu:
             made.append(cut(((mark, "green"), (self._choices[number], style)), width))
         return [*title, *made, *hint]
 
-    def press(self, key: str) -> int | None:
-        """Move the mark; the choice that was made, -1 for none of them, None to go on."""
-        if key in _STEPS:
-            self.at = max(0, min(self.at + _STEPS[key], len(self._choices) - 1))
-        elif key == "c-m":
+    def chosen_by(self, key: str) -> int | None:
+        """The index of the entry that a key chooses; None if it chooses none."""
+        if key == "c-m":
             return self.at
-        elif key in (ESCAPE, "c-c", "c-d"):
-            return -1
-        elif key.isdecimal() and 0 < int(key) <= min(9, len(self._choices)):
+        if key.isdecimal() and 0 < int(key) <= min(9, len(self._choices)):
             return int(key) - 1
         return None
 
-
-async def choose(display: Display, source: Input, title: str, choices: Sequence[str]) -> int | None:
-    """Have the person choose; the number of what was chosen, None if nothing was."""
-    menu = Menu(title, choices)
-    chosen: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    def draw() -> None:
-        if display.dumb:
-            display.show(menu.rows(display.width, _ROWS), [])
-        else:
-            display.show([], menu.rows(display.width, display.height))
-
-    def pressed(key: str) -> bool:
-        if chosen.done():  # it stands there no more
-            return True
-        answer = menu.press(key)
-        if answer is not None:
-            chosen.set_result(answer)
-        else:
-            draw()
+    def move(self, key: str) -> bool:
+        """Move the mark; returns False if the key does not."""
+        if key not in _STEPS:
+            return False
+        self.at = max(0, min(self.at + _STEPS[key], len(self._choices) - 1))
         return True
 
-    with Typed(source, pressed).listening():
+
+async def choose(
+    display: Display, keys: Keyboard, title: str, choices: Sequence[str]
+) -> int | None:
+    """Show a menu until the person has chosen.
+
+    Returns:
+        The index of the chosen entry, or None if the person left the menu.
+    """
+    menu = Menu(title, choices)
+    chosen: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+
+    def draw() -> None:
+        if not display.dumb:  # on a dumb terminal nothing can be drawn over
+            typed = typed_rows(keys.text, display.width)
+            opened = guard.is_open(ahead=bool(keys.text))
+            rows = menu.rows(display.width, max(1, display.height - len(typed)), opened=opened)
+            display.show([], [*rows, *typed])
+
+    def print_dumb() -> None:
+        if display.dumb:
+            how = cut(((_HOW, "dim"),), display.width)
+            display.show([*menu.rows(display.width, _DUMB_ROWS), how], [])
+
+    def pressed(key: str) -> bool:
+        if chosen.done():  # what follows the choice is typed ahead
+            return False
+        if key in _LEAVE:
+            chosen.set_result(None)
+            return True
+        choice = menu.chosen_by(key)
+        verdict = guard.press(
+            key, answers=choice is not None, twice=False, alone=keys.alone, ahead=bool(keys.text)
+        )
+        if verdict == "answer":
+            chosen.set_result(choice)
+        elif menu.move(key):
+            print_dumb()
         draw()
-        try:
-            answer = await chosen
-        finally:
-            display.show([], [])
-            display.leave()
-    return answer if answer >= 0 else None
+        return verdict != "keep"
+
+    # nobody presses an arrow key in the middle of a sentence, either
+    guard = TimedGuard(draw, deliberate=DELIBERATE.union(_STEPS))
+    changed, keys.changed = keys.changed, draw
+    try:
+        with keys.listening(pressed):
+            guard.show()
+            print_dumb()
+            draw()
+            return await chosen
+    finally:
+        guard.close()
+        keys.changed = changed
+        display.show([], [])
+        display.leave()

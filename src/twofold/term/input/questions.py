@@ -1,8 +1,8 @@
-"""What the agent asks the person, one question at a time, answered with one key.
+"""The agent's questions, asked one at a time and answered with one key.
 
-A key stands for a kind of option, never for a place or a name, and no key answers that was meant
-for something else (see `guard`). There is no default: Enter says nothing, Escape rejects. However
-many questions wait, only the first is drawn.
+A key stands for the kind of an option, never for its place or name, and no key answers that was
+meant for something else (see `guard`). There is no default: Enter does not answer, Escape rejects.
+However many questions wait, only the first is drawn.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from twofold.session.changes import (
     TerminalChanged,
 )
 from twofold.term.block_lines import INDENT, counted
-from twofold.term.input.guard import SILENCE, Guard
+from twofold.term.input.guard import SILENCE, TimedGuard
 from twofold.term.input.keys import ESCAPE
 from twofold.term.input.slash_commands import shorten
 from twofold.term.lines import Line, Parts, Row, all_rows, cells, line
@@ -31,9 +31,9 @@ from twofold.wire import v2
 from twofold.wire.shared import PermissionOption
 
 MOST_AT_ONCE: Final = 200
-"""How many rows of a question are printed before anyone wanted to see all of it."""
+"""How many rows of a question are printed before the person asks to see all of it."""
 _REJECTS: Final = frozenset({"reject_once", "reject_always"})
-_HOW: Final = "A key answers after a second without any key, or after Tab."
+_HOW: Final = "A key answers after one second without any key, or after Tab."
 _KEYS: Final = {"allow_once": "y", "allow_always": "a", "reject_once": "n", "reject_always": "d"}
 _STYLES: Final = {
     "allow_once": "green",
@@ -51,7 +51,7 @@ class Choice(NamedTuple):
 
 
 def choices(options: list[PermissionOption]) -> list[Choice]:
-    """A key for each option: by its kind if that tells which is meant, else a number."""
+    """A key for each option: by its kind if no other option has that kind, else a number."""
     kinds = Counter(option.kind for option in options)
     numbers = iter("123456789")
     made = []
@@ -72,23 +72,23 @@ class Asked:
             asyncio.get_running_loop().create_future()
         )
         self.seen = False
-        """It is on the screen, as it is now."""
+        """The current version of it is on the screen."""
         self.printed = False
-        """What would happen is in the scrollback, for it does not fit on the screen."""
+        """Its description is in the scrollback, because it does not fit on the screen."""
         self.folded = False
-        """Not all that can be shown is shown."""
+        """Only a part of its description is shown."""
         self._unfolded = False
 
     @property
     def tool_call_id(self) -> str | None:
-        """The tool call that it is about."""
+        """The id of the tool call that it is about."""
         return Permission("", self.question.request).tool_call_id
 
-    # ---- what would happen
+    # ---- the description of what would happen
 
     @cached_property
     def block(self) -> QuestionBlock:
-        """What would happen."""
+        """The description of what would happen."""
         return block_of(self.question)
 
     @cached_property
@@ -96,7 +96,7 @@ class Asked:
         return Page(self.block)
 
     def is_changed_by(self, changes: Iterable[Change]) -> bool:
-        """Whether there is something else to see of what it is about."""
+        """True if the changes concern the tool call that it is about."""
         call = self.question.session.tool_calls.get(self.tool_call_id or "")
         if call is None or "block" not in self.__dict__:
             return False
@@ -106,7 +106,7 @@ class Asked:
         return any(change in entry or change in terminals for change in changes)
 
     def refresh(self) -> bool:
-        """Look again at what it is about; whether there is something else to see."""
+        """Make the description again; returns True if it has changed."""
         before = self.__dict__.pop("block", None)
         if self.block == before:
             return False
@@ -115,17 +115,17 @@ class Asked:
         return True
 
     def unfold(self) -> None:
-        """Have all of it printed."""
+        """Print the whole description when it is drawn next."""
         self.seen = self.printed = self.folded = False
         self._unfolded = True
 
-    def told(self, width: int) -> list[Row]:
-        """What would happen, all that can be shown of it."""
+    def description(self, width: int) -> list[Row]:
+        """The whole description of what would happen."""
         return [(), *all_rows(self._page.lines, width)]
 
     def to_print(self, width: int) -> list[Row]:
-        """What goes to the scrollback: all of it, unless that is very much and nobody wanted it."""
-        rows = self.told(width)
+        """The description for the scrollback: folded if it is very long, until `unfold`."""
+        rows = self.description(width)
         if len(rows) > MOST_AT_ONCE and not self._unfolded:
             page = Page(self.block, fold=True)
             self.folded = page.hidden > 0
@@ -136,7 +136,7 @@ class Asked:
 
     @property
     def choices(self) -> list[Choice]:
-        """What can be answered: nothing is allowed for always that cannot be seen."""
+        """The answers with a key: nothing is allowed for always that cannot be seen."""
         if not self._page.missing:
             return self._choices
         return [each for each in self._choices if each.option.kind != "allow_always"]
@@ -146,22 +146,22 @@ class Asked:
         return choices(self.question.options)
 
     def choice(self, key: str) -> Choice | None:
-        """What a key stands for."""
+        """The answer that a key stands for."""
         return next((choice for choice in self.choices if choice.key == key), None)
 
     def is_asked_twice(self, choice: Choice) -> bool:
-        """Whether an answer counts only when it is given again."""
+        """True if the answer counts only when it is given twice."""
         kind = choice.option.kind
         return kind.endswith("_always") or (self._page.missing > 0 and kind not in _REJECTS)
 
     def wants_unfolding(self, choice: Choice) -> bool:
-        """Whether all of it has to be shown first."""
+        """True if the whole description has to be shown before this answer counts."""
         return self.folded and choice.option.kind not in _REJECTS
 
     def answers(
         self, width: int, others: int = 0, *, opened: bool = True, again: str | None = None
     ) -> list[Row]:
-        """The keys; pale as long as none of them counts, only one if it has to come again."""
+        """The keys: dim while none of them counts, only one while it has to be pressed again."""
         made = in_short(self.block, width, printed=self.printed)
         packed = _packed(self._confirmation(again) if again else self._answers(opened), width)
         lines = [Line(parts, ((INDENT, ""),)) for parts in packed]
@@ -197,7 +197,7 @@ def _words(option: PermissionOption) -> str:
 
 
 def _packed(answers: Iterable[Parts], width: int) -> Iterator[Parts]:
-    """As many answers on a line as fit, none of them parted."""
+    """Lines of answers, as many on each as fit without breaking one."""
     made: Parts = ()
     for parts in answers:
         longer: Parts = (*made, ("   ", ""), *parts) if made else parts
@@ -209,32 +209,34 @@ def _packed(answers: Iterable[Parts], width: int) -> Iterator[Parts]:
 
 
 class Questions:
-    """The questions that wait, the first of which is asked.
+    """The questions that wait for an answer; the first of them is asked.
 
-    `silence` is for how many seconds no key may have come before one answers (see `guard`).
+    `silence` is how many seconds without a key make a silence (see `guard`).
     """
 
     def __init__(self, silence: float = SILENCE) -> None:
-        self._waiting: OrderedDict[int, Asked] = OrderedDict()  # by the order in which they came
+        self._waiting: OrderedDict[int, Asked] = OrderedDict()  # in the order of arrival
         self._asked = 0
-        self._guard = Guard(silence)
-        self._timer: asyncio.TimerHandle | None = None
+        self._guard = TimedGuard(self._report_change, silence)
         self.changed: Callable[[], None] = lambda: None
-        """Called when there is another question to show or none any more, or it looks different."""
+        """Called when the question to show has changed, or how it is drawn."""
         self.ahead: Callable[[], bool] = lambda: False
-        """Whether something is typed ahead."""
+        """Returns True if something is typed ahead."""
+
+    def _report_change(self) -> None:
+        self.changed()  # the client sets it later
 
     @property
     def current(self) -> Asked | None:
-        """What is asked now."""
+        """The question that is asked now."""
         return next(iter(self._waiting.values()), None)
 
     def is_open(self) -> bool:
-        """Whether a key would answer; otherwise a deliberate one has to come first."""
+        """True if a key would answer now; otherwise a deliberate one has to come first."""
         return self._guard.is_open(ahead=self.ahead())
 
     async def ask(self, question: Question) -> PermissionOption | None:
-        """Have the person choose; None to reject."""
+        """Wait for the person's answer; None rejects."""
         asked = Asked(question)
         number = self._asked = self._asked + 1
         self._waiting[number] = asked
@@ -248,19 +250,19 @@ class Questions:
             self.changed()
 
     def take(self, changes: Iterable[Change]) -> None:
-        """The session changed: what is asked may be about something else now."""
+        """The session has changed: if that concerns the question, ask it anew."""
         asked = self.current
         if asked is not None and asked.is_changed_by(changes) and asked.refresh():
             self._guard.clear()
             self.changed()
 
     def show_again(self) -> None:
-        """The question was not to be seen for a while: it starts anew when it is drawn."""
+        """The question was off the screen for a while: it starts anew when it is drawn."""
         if self.current is not None:
             self.current.seen = False
 
     def unfold(self) -> bool:
-        """Have all of the question printed; False if there is nothing more to see."""
+        """Print all of the question; returns False if nothing of it is folded."""
         asked = self.current
         if asked is None or not asked.folded:
             return False
@@ -270,11 +272,11 @@ class Questions:
         return True
 
     def printed(self, width: int, room: int, *, dumb: bool = False) -> list[Row]:
-        """What has to go to the scrollback now, for it does not fit on the screen: once."""
+        """The rows to print to the scrollback now, once, because they do not fit on the screen."""
         asked = self.current
         if asked is None or asked.printed:
             return []
-        if not dumb and len(asked.told(width)) + len(self._keys(asked, width)) <= room:
+        if not dumb and len(asked.description(width)) + len(self._keys(asked, width)) <= room:
             return []
         made = asked.to_print(width)
         if dumb:  # nothing on it is ever live
@@ -283,7 +285,7 @@ class Questions:
         return made
 
     def keep(self, *, whole: bool) -> bool:
-        """The question stays where it is on the screen, for good; False if it is not there.
+        """Leave the question where it is on the screen; returns False if it is not there.
 
         Unless it is `whole`, it has to be shown again before it can be allowed.
         """
@@ -294,23 +296,22 @@ class Questions:
         return True
 
     def rows(self, width: int) -> list[Row]:
-        """The question, from now on to be read; only its keys if the rest was printed."""
-        return [*self.told(width), *self.keys(width)]
+        """The question, which can be read from now on; only its keys if the rest was printed."""
+        return [*self.description(width), *self.keys(width)]
 
-    def told(self, width: int) -> list[Row]:
-        """What would happen, unless it was printed."""
+    def description(self, width: int) -> list[Row]:
+        """The description of what would happen, unless it was printed."""
         asked = self.current
-        return asked.told(width) if asked is not None and not asked.printed else []
+        return asked.description(width) if asked is not None and not asked.printed else []
 
     def keys(self, width: int) -> list[Row]:
-        """The keys of the question, which is to be read from now on."""
+        """The keys of the question, which can be read from now on."""
         asked = self.current
         if asked is None:
             return []
         if not asked.seen:
             asked.seen = True
-            self._guard.show(_now())
-            self._watch()
+            self._guard.show()
         return self._keys(asked, width)
 
     def _keys(self, asked: Asked, width: int) -> list[Row]:
@@ -321,25 +322,26 @@ class Questions:
 
     @property
     def in_burst(self) -> bool:
-        """Whether what comes now still belongs to the last answer, so that nothing is sent."""
+        """True while keys still belong to the last answer, so that nothing is sent."""
         return self._guard.burst
 
     def heard(self) -> None:
-        """A key came that is for somebody else."""
-        self._guard.heard(_now())
-        self._watch()
+        """A key was pressed for anything else."""
+        self._guard.heard()
 
     def press(self, key: str, *, alone: bool = True) -> bool:
-        """Take a key; False if it is not for what is asked. `alone`: no other came with it."""
+        """Handle a key; returns False if it is not for the question.
+
+        `alone`: no other key arrived together with it.
+        """
         asked = self.current
         if asked is None or asked.answer.done():
-            self._guard.heard(_now())
+            self._guard.heard()
             return False
         chosen = asked.choice(key)
         unfolds = chosen is not None and asked.wants_unfolding(chosen)
         verdict = self._guard.press(
             key,
-            _now(),
             answers=chosen is not None or key == ESCAPE,
             twice=chosen is not None and not unfolds and asked.is_asked_twice(chosen),
             alone=alone,
@@ -349,22 +351,5 @@ class Questions:
             self.unfold()
         elif verdict == "answer":
             asked.answer.set_result(chosen.option if chosen is not None else None)
-        self._watch()
         self.changed()
         return verdict != "keep"
-
-    def _watch(self) -> None:
-        """Look again when there was silence for long enough."""
-        due = self._guard.due
-        if due is not None and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_at(due, self._elapse)
-
-    def _elapse(self) -> None:
-        self._timer = None
-        self._guard.elapse(_now())
-        self._watch()
-        self.changed()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
