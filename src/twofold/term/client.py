@@ -368,7 +368,7 @@ class Conversation:
         questions.ahead = lambda: bool(self._typed)
         drawing.typed = lambda: self._typed
         self._keys.changed = self._redraw
-        prompt.heard, prompt.holds = questions.heard, lambda: questions.in_burst
+        prompt.on_key, prompt.holds_enter = questions.heard, lambda: questions.in_burst
 
     # ---- prompts
 

@@ -1,4 +1,4 @@
-"""Exit statuses of `twofold run` and `twofold sessions`: how it ended, told to scripts."""
+"""Exit statuses of `twofold run` and `twofold sessions`."""
 
 from typing import Final
 
@@ -8,14 +8,14 @@ from twofold.transport.commands import CommandNotStarted
 
 OK: Final = 0
 FAILED: Final = 1
-"""The agent answered with an error, cannot do what was asked, or sent what cannot be used."""
+"""The agent returned an error, does not support the request, or sent an invalid answer."""
 USAGE: Final = 2
 REFUSED: Final = 3
 LIMIT: Final = 4
 """`max_tokens` or `max_turn_requests`."""
 CANCELLED: Final = 5
 DENIED: Final = 6
-"""The turn came to its end, but something that the agent asked for was not allowed."""
+"""The turn ended normally, but a permission was denied."""
 DIED: Final = 7
 """The agent ended, or could not be started."""
 TIMEOUT: Final = 124
@@ -30,17 +30,17 @@ _STOPS = {
 
 
 def of_reply(reply: Reply, *, denied: bool) -> int:
-    """How a turn ended; some agents end one as cancelled when something was not allowed."""
+    """The status for a turn; some agents end a turn as cancelled when a permission was denied."""
     status = _STOPS.get(reply.stop_reason, FAILED)
     return DENIED if status in (OK, CANCELLED) and denied else status
 
 
 def of_error(error: Exception) -> int:
-    """What went wrong."""
+    """The status for an error."""
     if isinstance(error, ConnectionEnded | CommandNotStarted):
         return DIED
     if isinstance(error, NoAnswer):
         return TIMEOUT
-    if isinstance(error, NotSupported):  # another agent could: nothing is wrong with the command
+    if isinstance(error, NotSupported):  # another agent may support it: the command was right
         return FAILED
     return USAGE if isinstance(error, LocalError) else FAILED

@@ -96,8 +96,8 @@ def test_an_enter_that_belongs_to_something_else_sends_nothing(
     prompt: Prompt, keys: PipeInput
 ) -> None:
     heard: list[bool] = []
-    prompt.heard = lambda: heard.append(True)
-    prompt.holds = lambda: len(heard) < 7
+    prompt.on_key = lambda: heard.append(True)
+    prompt.holds_enter = lambda: len(heard) < 7
     assert answer(prompt, keys, f"es{ENTER}{ENTER}x{ENTER}") == "esx"
 
 
@@ -424,12 +424,12 @@ def test_the_first_interrupt_says_how_to_leave_until_something_is_typed() -> Non
 def test_who_is_not_heard_reads_why() -> None:
     async def play(prompt: Prompt, screen: Screen) -> None:
         await seen(screen, "Mode")
-        prompt.holds = lambda: True
+        prompt.holds_enter = lambda: True
         screen.press("es" + ENTER)
         await seen(screen, NOT_SENT[:30])
         screen.press(BACKSPACE * 2)
         await seen(screen, "Mode")
-        prompt.holds = lambda: False
+        prompt.holds_enter = lambda: False
 
     assert played(play)[1] == "end"
 

@@ -1,8 +1,8 @@
-"""What was sent before, kept in a file that only its owner can read.
+"""The history of the prompt, in a file that only its owner can read.
 
-One entry is one line of JSON: a list of texts, typed and pasted by turns. The last thousand are
-kept, and no more than a few megabytes of them. Nothing here raises: without a file, or with one
-that cannot be read or written, there is just nothing kept. Only regular files are used.
+One entry is one line of JSON: a list of texts, alternately typed and pasted. The last thousand
+entries are kept, and at most a few megabytes of them. Nothing here raises: if the file cannot be
+read or written, there is no history. Only regular files are used.
 """
 
 import json
@@ -16,22 +16,22 @@ from typing import Final
 
 MOST_ENTRIES: Final = 1000
 LARGEST: Final = 4 * 1024 * 1024
-"""The size that the file may have, in bytes; an entry of a quarter of it is too large to keep."""
+"""The largest size of the file in bytes; an entry larger than a quarter of it is not kept."""
 
 
 def read_entries(path: Path) -> list[list[str]]:
-    """The entries of the file, the oldest first; lines that are no entry are passed over."""
+    """The entries of the file, the oldest first; malformed lines are skipped."""
     return [entry for line in _lines(path) if (entry := _entry(line)) is not None]
 
 
 def keep_entry(path: Path, entry: Sequence[str]) -> None:
-    """Add an entry to the file, and drop what is too old or too much."""
+    """Add an entry to the file, and drop the oldest ones if there are too many."""
     line = json.dumps(list(entry)).encode() + b"\n"
     if len(line) > LARGEST // 4:
         return
     with suppress(OSError, ValueError):
         lines = _lines(path)
-        if lines and not lines[-1].endswith(b"\n"):  # it was cut off
+        if lines and not lines[-1].endswith(b"\n"):  # the last entry was cut off
             line = b"\n" + line
         if len(lines) < MOST_ENTRIES and sum(map(len, lines)) + len(line) <= LARGEST:
             _append(path, line)
@@ -40,7 +40,7 @@ def keep_entry(path: Path, entry: Sequence[str]) -> None:
 
 
 def _lines(path: Path) -> list[bytes]:
-    """The last lines of the file, as many as are kept."""
+    """The last lines of the file, up to the limits."""
     with suppress(OSError, ValueError), open(path, "rb", opener=_opened) as file:
         status = os.fstat(file.fileno())
         if stat.S_ISREG(status.st_mode):
@@ -52,7 +52,7 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK, 0o600)  # a pipe would make us wait
+    return os.open(path, flags | os.O_NONBLOCK, 0o600)  # opening a named pipe must not block
 
 
 def _entry(line: bytes) -> list[str] | None:
@@ -82,13 +82,13 @@ def _append(path: Path, line: bytes) -> None:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             return
-        if stat.S_IMODE(status.st_mode) != 0o600:  # made by somebody less careful
+        if stat.S_IMODE(status.st_mode) != 0o600:  # another program made it
             os.fchmod(file.fileno(), 0o600)
-        file.write(line)  # in one go: another client may add its own
+        file.write(line)  # in one write: another client may append too
 
 
 def _replace(path: Path, lines: list[bytes]) -> None:
-    """Write the file anew, so that it is there in full at any moment."""
+    """Replace the file, so that it is complete at any moment."""
     path = path.resolve()
     fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

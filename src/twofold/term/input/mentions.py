@@ -1,10 +1,10 @@
-"""Files that a person mentions in a message: `look at @src/a.py, please`.
+"""Files that a person mentions in a prompt: `look at @src/a.py, please`.
 
-The text keeps every word that was typed, the mention included, and the file follows right behind
-it: so the message reads the same to the person, in the transcript and to the agent, also where
-the file travels only as a link. A mention is one only if there is such a file or directory;
-`@someone` and `me@example.org` stay text, and `missing` finds what was meant for a file. What was
-pasted is not typed: an `@` in it takes no file along. Nothing here opens a file.
+The text keeps every typed word, the mention included, and the file follows right after it. So the
+prompt reads the same to the person, in the transcript and to the agent, also if the file is sent
+only as a link. It is a mention only if the file or directory exists: `@someone` and
+`me@example.org` stay text, and `missing` finds mentions of files that do not exist. An `@` in
+pasted text is not a mention. Nothing here opens a file.
 """
 
 import os
@@ -17,21 +17,21 @@ from typing import Final, NamedTuple
 from twofold.client.prompt_blocks import Part
 from twofold.text.safe import one_line
 
-# An `@` inside a word belongs to an address, and one behind a slash or a dot to a path.
+# An `@` inside a word is part of an address, and one after a slash or a dot part of a path.
 BEFORE: Final = r"(?<![\w.+\-%/@\\])@"
-# No system takes a path of more than 4096 bytes.
+# PATH_MAX is 4096 bytes.
 _MENTION: Final = re.compile(
     BEFORE + r'(?:"(?P<quoted>(?:[^"\\\n]|\\.){0,4096})"?|(?P<plain>[^\s"]{1,4096}))'
 )
 _BLANK: Final = re.compile(r"\s")
 _ESCAPED: Final = re.compile(r"\\(.)")
 _NEEDS_QUOTES: Final = re.compile(r"""[\s"'`,;:!?()\[\]{}<>*…]|\.$""")
-# Where a path may end though the word goes on: `@a.py:12`, `@a.py's`, `(@a.py)`.
+# Where a path may end before the word does: `@a.py:12`, `@a.py's`, `(@a.py)`.
 _MARKS: Final = re.compile(r"[,;:!?()\[\]{}<>'`*…]")
 _NO_NAME: Final = re.compile(r"\.*|/*|~")
 _MOST_MARKS: Final = 8
 _TAIL: Final = re.compile(r"(?:[,;:!?()\[\]{}<>'`*…].*|\.+)$", re.DOTALL)
-# `@app.route` and `@pytest.fixture` are no files, so an extension must be a usual one
+# `@app.route` and `@pytest.fixture` are not files, so only common extensions count
 _EXTENSIONS: Final = re.compile(
     r"bash|cc?|cfg|cpp|cs|css|csv|dart|go|h|hpp|html?|ini|ipynb|java|jpe?g|jsx?|jsonl?|kt|lock|log"
     r"|lua|md|mjs|patch|pdf|php|png|proto|pyi?|r|rb|rs|rst|scala|sh|sql|svg|swift|tex|toml|tsx?"
@@ -39,14 +39,19 @@ _EXTENSIONS: Final = re.compile(
     re.IGNORECASE,
 )
 MOST_MISSING: Final = 100
-"""Only so many mentions of a text are looked at for those that are not there."""
+"""How many mentions of a text are checked for files that do not exist."""
 
 
 def parts_of(text: str, cwd: Path, pasted: Iterable[str] = ()) -> list[Part]:
-    """The text with each mentioned file behind its mention; a file comes once.
+    """Split a text so that each mentioned file follows its mention; each file is sent once.
 
-    The texts among the parts, joined, are the text. `pasted` are stretches of it in which an `@`
-    is not a mention.
+    Args:
+        text: What the person sends.
+        cwd: Where relative paths begin.
+        pasted: Parts of the text in which an `@` is not a mention.
+
+    Returns:
+        Texts and paths. The texts, joined, are `text`.
     """
     parts: list[Part] = []
     start = 0
@@ -63,15 +68,15 @@ def parts_of(text: str, cwd: Path, pasted: Iterable[str] = ()) -> list[Part]:
     rest = text[start:]
     if rest.strip() or not parts:
         return [*parts, rest] if rest else parts
-    # some agents refuse a text of nothing but blanks
+    # some agents refuse a blank text
     return [*parts[:-2], f"{parts[-2]}{rest}", parts[-1]]
 
 
 def missing(text: str, cwd: Path, pasted: Iterable[str] = ()) -> list[str]:
-    """What looks like the mention of a file that is not there, as it was written, each once.
+    """The mentions of files that do not exist, as they were typed, each once.
 
-    `@someone` and `@scope/package` do not: a file has a usual extension, quotes, or a directory
-    that is there.
+    `@someone` and `@scope/package` are not reported: a file has a common extension, quotes, or a
+    directory that exists.
     """
     closed = _stretches(text, pasted)
     found = []
@@ -88,7 +93,7 @@ def missing(text: str, cwd: Path, pasted: Iterable[str] = ()) -> list[str]:
 
 
 def no_file(mention: str) -> str:
-    """What to report of a mention that is missing."""
+    """The message for a mention of a file that does not exist."""
     return f"There is no such file: {one_line(mention)} is sent as text."
 
 
@@ -103,7 +108,7 @@ def _names_file(path: str, cwd: Path) -> bool:
 
 
 def written(path: str, *, closed: bool = True) -> str:
-    """A path as it stands behind the `@`: in quotes if it has blanks or marks in it."""
+    """A path as it is typed after the `@`: in quotes if it has blanks or punctuation in it."""
     if not _NEEDS_QUOTES.search(path):
         return path
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
@@ -111,17 +116,17 @@ def written(path: str, *, closed: bool = True) -> str:
 
 
 def unquoted(words: str) -> str:
-    """The path in what stands between the quotes."""
+    """The path between the quotes, without escapes."""
     return _ESCAPED.sub(r"\1", words)
 
 
 def located(path: str, cwd: Path) -> Path:
-    """Where a path is that was written in the directory; `~/` is at home."""
+    """The location of a typed path: relative to `cwd`, or to the home directory after `~/`."""
     return cwd / (os.path.expanduser(path) if path.startswith("~/") else path)
 
 
 class _Mention(NamedTuple):
-    """Where a mention stands, and what file it means."""
+    """The place of a mention in the text, and its file."""
 
     start: int
     end: int
@@ -154,11 +159,11 @@ def _mention(found: re.Match[str], cwd: Path) -> _Mention | None:
 
 
 def _candidates(word: str) -> Iterator[str]:
-    """What of a word may be the path: all of it first, then less and less of its end."""
+    """The possible paths in a word: all of it first, then without more and more of its end."""
     marks = [mark.start() for mark in islice(_MARKS.finditer(word), _MOST_MARKS)]
     for end in [len(word), *reversed(marks)]:
         yield word[:end]
-        if (shorter := word[:end].rstrip(".")) != word[:end]:  # of a sentence
+        if (shorter := word[:end].rstrip(".")) != word[:end]:  # the end of a sentence
             yield shorter
 
 
@@ -166,11 +171,11 @@ def _is_there(path: str, cwd: Path) -> bool:
     try:
         return os.path.exists(located(path, cwd))
     except (OSError, ValueError, RuntimeError):
-        return False  # no system has a file of such a name
+        return False  # not a valid name of a file
 
 
 def _stretches(text: str, pasted: Iterable[str]) -> list[range]:
-    """Where the pasted texts stand; their blank ends may have been cut off since."""
+    """Where the pasted texts are; blanks at their ends may have been removed since."""
     stretches = []
     for paste in {each.strip() for each in pasted} - {""}:
         at = text.find(paste)

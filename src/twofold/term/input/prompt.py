@@ -1,8 +1,8 @@
-"""Where a person types: a line or several, with history, completion and a line of status below.
+"""The prompt: one or several lines with history, completion, and a status line below.
 
-The prompt asks and gives back the text; what it drew is erased, so that the client can print the
-message in its own style. It draws when a key is pressed and when it is told to, and otherwise
-does nothing at all. Text of the agent is shown only after it was made safe.
+When the text is sent, the prompt erases itself, so that the client can print the message in its own
+style. It draws when a key is pressed and when the session has changed, and otherwise does nothing.
+The agent's text is sanitized. A long paste is shown as a short mark (see `Pastes`).
 """
 
 import asyncio
@@ -32,106 +32,8 @@ from twofold.term.input.history import keep_entry, read_entries
 from twofold.term.lines import cut, plain
 from twofold.view.outline import footer
 
-# Long pastes as short marks: `[pasted #1: 2,000 lines]` stands for what was pasted.
-#
-# A person sees and edits the mark, the agent gets the text. A mark is plain text in the input: it
-# may be moved, repeated or deleted, and one that was changed is a mark no longer. Only marks that
-# were made here are put back; words that look like one stay as they are. Pure: nothing here reads
-# a clipboard or a screen.
-
-
-MOST_LINES: Final = 8
-MOST_CHARACTERS: Final = 800
-"""A paste of no more lines and characters than these is shown as it is."""
-
-_LOOK: Final = re.compile(
-    r"\[pasted(?: before)? #([1-9][0-9]{0,8}): [0-9][0-9,]* (?:lines|characters?)\]"
-)
-
-
-class Pastes:
-    """The long pastes of one prompt, by their marks."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-        self._numbers = {"pasted": 0, "pasted before": 0}
-        self._taken: set[int] = set()
-
-    def shown(self, text: str) -> str:
-        """What stands for a paste in the input: the text itself, or its mark if it is long."""
-        # words that pass for a mark of ours would be put back as another paste
-        if is_long(text) or any(found[0] in self._texts for found in _LOOK.finditer(text)):
-            return self.mark(text)
-        self.typed(text)
-        return text
-
-    def mark(self, text: str) -> str:
-        """A new mark for a text, however long."""
-        return self._mark("pasted", text)
-
-    def _mark(self, word: str, text: str) -> str:
-        number = self._numbers[word] + 1
-        while number in self._taken:
-            number += 1
-        self._numbers[word] = number
-        mark = f"[{word} #{number}: {_extent(text)}]"
-        self._texts[mark] = text
-        return mark
-
-    def typed(self, text: str) -> str:
-        """Never make a mark that already stands in this text; gives the text back."""
-        self._taken.update(int(found[1]) for found in _LOOK.finditer(text))
-        return text
-
-    def full(self, text: str) -> str:
-        """The text with every paste in place of its mark."""
-        return "".join(self.pieces(text))
-
-    def pieces(self, text: str) -> list[str]:
-        """The text cut at its marks: typed, pasted, typed, …; each second piece was pasted."""
-        pieces: list[str] = []
-        end = 0
-        for found in _LOOK.finditer(text):
-            if (pasted := self._texts.get(found[0])) is not None:
-                pieces += (text[end : found.start()], pasted)
-                end = found.end()
-        return [*pieces, text[end:]]
-
-    def joined(self, pieces: Sequence[str]) -> str:
-        """The text to show for such pieces of another day: `full` of it is all of them."""
-        for typed in pieces[::2]:
-            self.typed(typed)
-        return "".join(
-            self._mark("pasted before", piece) if number % 2 else piece
-            for number, piece in enumerate(pieces)
-        )
-
-    def mark_before(self, text: str) -> str:
-        """The mark that the text ends with, so that it can be deleted as one; or nothing."""
-        if not text.endswith("]"):
-            return ""
-        mark = text[text.rfind("[") :]
-        return mark if mark in self._texts else ""
-
-
-def is_long(text: str) -> bool:
-    """Whether a paste is shown as a mark."""
-    return len(text) > MOST_CHARACTERS or _lines(text) > MOST_LINES
-
-
-def _extent(text: str) -> str:
-    lines = _lines(text)
-    if lines > MOST_LINES:
-        return f"{lines:,} lines"
-    return f"{len(text):,} character{'' if len(text) == 1 else 's'}"
-
-
-def _lines(text: str) -> int:
-    return text.count("\n") + (not text.endswith("\n"))
-
-
 HOW_TO_LEAVE: Final = "Ctrl-C once more or Ctrl-D leaves"
-NOT_SENT: Final = "Not sent, for it came right after an answer: Enter sends it now"
+NOT_SENT: Final = "Not sent, because it followed right after an answer: Enter sends it now"
 _LONGEST_STATUS: Final = 1000
 _STYLES: Final = {
     True: Style.from_dict({"bottom-toolbar": "noreverse ansibrightblack"}),
@@ -140,10 +42,10 @@ _STYLES: Final = {
 
 
 class InlineOutput(Vt100_Output):
-    """A terminal that is not asked where the cursor is.
+    """A terminal that is not asked for the position of the cursor.
 
-    So the status stands right below the input instead of at the foot of the screen, and nobody
-    waits for an answer that some terminals never give.
+    So the status is right below the input instead of at the bottom of the screen, and the prompt
+    does not wait for an answer that some terminals never give.
     """
 
     def get_rows_below_cursor_position(self) -> int:
@@ -151,10 +53,15 @@ class InlineOutput(Vt100_Output):
 
 
 class Prompt:
-    """Asks a person what to say, as often as one likes.
+    """Asks a person for text, any number of times.
 
-    `session` gives the session as it is: its commands are completed and its settings shown.
-    `cwd` is where `@paths` begin. `history` is the file that keeps what was sent, if any.
+    Args:
+        session: Returns the session, whose commands are completed and whose settings are shown.
+        cwd: Where `@paths` begin.
+        history: The file that keeps what was sent, if any.
+        color: Whether to use colors.
+        input: The terminal to read, if not standard input.
+        output: The terminal to draw on, if not standard output.
     """
 
     def __init__(
@@ -164,15 +71,15 @@ class Prompt:
         history: Path | None = None,
         *,
         color: bool = True,
-        input: Input | None = None,  # noqa: A002  # as prompt_toolkit says it
+        input: Input | None = None,  # noqa: A002  # as in prompt_toolkit
         output: Output | None = None,
     ) -> None:
         self.pasted: tuple[str, ...] = ()
-        """What of the last answer was pasted and not typed (see `mentions.parts_of`)."""
-        self.heard: Callable[[], None] = lambda: None
+        """The parts of the last text that were pasted and not typed (see `mentions.parts_of`)."""
+        self.on_key: Callable[[], None] = lambda: None
         """Called for every key."""
-        self.holds: Callable[[], bool] = lambda: False
-        """Whether Enter sends nothing, for it still belongs to something else."""
+        self.holds_enter: Callable[[], bool] = lambda: False
+        """Returns True if Enter must not send, because it still belongs to an answer."""
         self._session = session
         self._pastes = Pastes()
         self._leaving = False
@@ -183,7 +90,7 @@ class Prompt:
             multiline=True,
             completer=InputCompleter(session, cwd),
             complete_while_typing=True,
-            # one excludes the other: completion where something is offered, history elsewhere
+            # they exclude each other: completion where something is offered, history elsewhere
             enable_history_search=Condition(lambda: not is_completed(self._buffer.document)),
             history=_KeptHistory(history, self._pastes),
             key_bindings=self._keys(),
@@ -197,25 +104,29 @@ class Prompt:
             input=input,
             output=output or _terminal(),
         )
-        # the signal says when the size changes: who waits for a key wakes up for nothing else
+        # a signal reports changes of size: without polling, a prompt that waits uses no processor
         self._toolkit.app.terminal_size_polling_interval = None
-        self._toolkit.app.key_processor.before_key_press += lambda _: self.heard()
-        self._buffer.on_text_changed += self._stay
+        self._toolkit.app.key_processor.before_key_press += lambda _: self.on_key()
+        self._buffer.on_text_changed += self._reset_status
 
     async def ask(self, prefill: str = "") -> str | None:
-        """What the person sends, never blank; None if they want to leave.
+        """Wait until the person sends a text.
 
-        `prefill` stands in the input at the beginning, for what was typed before it was asked.
+        Args:
+            prefill: What the input begins with, because it was typed before.
+
+        Returns:
+            The text, which is never blank, or None if the person leaves.
         """
         self._leaving = self._held = False
         self._status = None
         shown = self._pastes.mark(prefill) if is_long(prefill) else self._pastes.typed(prefill)
         try:
-            # signals and errors of the loop are the business of the client
+            # the client handles signals and errors of the loop
             shown = await self._toolkit.prompt_async(
                 default=shown, handle_sigint=False, set_exception_handler=False
             )
-        except (EOFError, KeyboardInterrupt):  # a dumb terminal has no keys but this one
+        except (EOFError, KeyboardInterrupt):  # on a dumb terminal Ctrl-C raises
             return None
         pieces = [_encodable(piece) for piece in self._pastes.pieces(shown)]
         self.pasted = tuple(pieces[1::2])
@@ -223,21 +134,21 @@ class Prompt:
 
     @property
     def typed(self) -> str:
-        """What stands in the input, or stood there when the asking was cancelled: a `prefill`."""
+        """The text in the input, also after `ask` was cancelled: the next `prefill`."""
         return self._buffer.text
 
     def refresh(self) -> None:
-        """The session has changed: draw the status again, if it is to be seen."""
+        """Draw the status again, because the session has changed."""
         self._status = None
         if self._toolkit.app.is_running:
             self._toolkit.app.invalidate()
 
     async def print_above(self, write: Callable[[], None]) -> None:
-        """Let something be printed; while the prompt waits, above what the person types."""
+        """Call `write`; while the prompt waits, it prints above what the person types."""
         if not self._toolkit.app.is_running:
             write()
             return
-        # who is cancelled half-way would leave the prompt waiting for the terminal for ever
+        # a cancellation half-way would leave the prompt waiting for the terminal for ever
         await asyncio.shield(run_in_terminal(write))
 
     # ---- the status
@@ -252,11 +163,11 @@ class Prompt:
             status = self._status = status_line(self._session())
         else:
             status = self._status
-        # in the last column some terminals begin a new row
+        # in the last column some terminals start a new row
         line = plain(cut(((status, ""),), max(0, output.get_size().columns - 1)))
         return in_encoding(line, output.encoding())
 
-    def _stay(self, buffer: Buffer) -> None:
+    def _reset_status(self, buffer: Buffer) -> None:
         self._leaving = self._held = False
 
     # ---- the keys
@@ -280,8 +191,8 @@ class Prompt:
         return keys
 
     def _enter(self, event: KeyPressEvent) -> None:
-        self.heard()  # on a dumb terminal nobody else reports keys
-        self._held = self.holds()
+        self.on_key()  # on a dumb terminal this is the only report
+        self._held = self.holds_enter()
         if not self._held:
             _enter(event)
 
@@ -314,7 +225,7 @@ def _enter(event: KeyPressEvent) -> None:
     buffer = event.current_buffer
     state = buffer.complete_state
     if state is not None and state.current_completion is not None:
-        buffer.complete_state = None  # it was chosen, and stands in the input
+        buffer.complete_state = None  # the chosen completion is in the input
     elif _continues(buffer):
         buffer.delete_before_cursor()
         _new_line(event)
@@ -323,7 +234,7 @@ def _enter(event: KeyPressEvent) -> None:
 
 
 def _complete(event: KeyPressEvent) -> None:
-    """Take the one completion that there is; there is nothing to choose."""
+    """Take the only completion."""
     state = event.current_buffer.complete_state
     assert state is not None
     event.current_buffer.apply_completion(state.completions[0])
@@ -339,15 +250,15 @@ def _new_line(event: KeyPressEvent) -> None:
 
 
 def _terminal() -> Output | None:
-    """The terminal of the program; None: one that can do nothing, which the toolkit knows."""
+    """The terminal to draw on; None leaves a dumb terminal to the toolkit."""
     return None if is_dumb_terminal() else InlineOutput.from_pty(sys.stdout)
 
 
-# ---- words -------------------------------------------------------------------------------------
+# ---- texts -------------------------------------------------------------------------------------
 
 
 def status_line(session: Session) -> str:
-    """Settings, usage and title on one line: mode, tokens and cost first, the rest may be cut."""
+    """Settings, usage and title on one line, the most important first: the end may be cut."""
     shown = footer(session)
     modes = [setting for setting in shown.settings if setting.category == "mode"]
     others = [setting for setting in shown.settings if setting.category != "mode"]
@@ -359,7 +270,7 @@ def status_line(session: Session) -> str:
 
 
 def in_encoding(text: str, encoding: str) -> str:
-    """The text as far as the encoding of the terminal knows its characters."""
+    """The text, with characters that the terminal's encoding does not have replaced."""
     if encoding.lower().replace("-", "") == "utf8":
         return text
     plainer = text.replace("·", "|").replace("…", "~")
@@ -370,9 +281,9 @@ def in_encoding(text: str, encoding: str) -> str:
 
 
 def _encodable(text: str) -> str:
-    """The text without halves of characters, which nobody can send.
+    """The text without lone surrogates, which cannot be sent.
 
-    They stand for bytes that are not of the terminal's encoding, but may well be UTF-8.
+    They stand for bytes that are invalid in the terminal's encoding, but may be UTF-8.
     """
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -380,11 +291,108 @@ def _encodable(text: str) -> str:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-# ---- what was sent before ----------------------------------------------------------------------
+# ---- pastes ------------------------------------------------------------------------------------
+
+MOST_LINES: Final = 8
+MOST_CHARACTERS: Final = 800
+"""A paste up to this size is shown unchanged."""
+
+_LOOK: Final = re.compile(
+    r"\[pasted(?: before)? #([1-9][0-9]{0,8}): [0-9][0-9,]* (?:lines|characters?)\]"
+)
+
+
+class Pastes:
+    """Long pastes as short marks: `[pasted #1: 2,000 lines]`.
+
+    A person sees and edits the mark, the agent gets the text. A mark is plain text in the input: it
+    can be moved, repeated or deleted, and it is a mark no longer once it was edited. Only marks
+    that were made here are replaced; typed words that look like a mark stay.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._numbers = {"pasted": 0, "pasted before": 0}
+        self._taken: set[int] = set()
+
+    def shown(self, text: str) -> str:
+        """How a paste is shown in the input: the text itself, or its mark if it is long."""
+        # a paste that contains one of our marks would be replaced by that other paste
+        if is_long(text) or any(found[0] in self._texts for found in _LOOK.finditer(text)):
+            return self.mark(text)
+        self.typed(text)
+        return text
+
+    def mark(self, text: str) -> str:
+        """Make a new mark for a text of any length."""
+        return self._mark("pasted", text)
+
+    def _mark(self, word: str, text: str) -> str:
+        number = self._numbers[word] + 1
+        while number in self._taken:
+            number += 1
+        self._numbers[word] = number
+        mark = f"[{word} #{number}: {_extent(text)}]"
+        self._texts[mark] = text
+        return mark
+
+    def typed(self, text: str) -> str:
+        """Return the text, and never make a mark that it already contains."""
+        self._taken.update(int(found[1]) for found in _LOOK.finditer(text))
+        return text
+
+    def full(self, text: str) -> str:
+        """The text with every mark replaced by its paste."""
+        return "".join(self.pieces(text))
+
+    def pieces(self, text: str) -> list[str]:
+        """The text, split at its marks: typed, pasted, typed, …; every second piece was pasted."""
+        pieces: list[str] = []
+        end = 0
+        for found in _LOOK.finditer(text):
+            if (pasted := self._texts.get(found[0])) is not None:
+                pieces += (text[end : found.start()], pasted)
+                end = found.end()
+        return [*pieces, text[end:]]
+
+    def joined(self, pieces: Sequence[str]) -> str:
+        """The text to show for pieces from the history, with new marks for what was pasted."""
+        for typed in pieces[::2]:
+            self.typed(typed)
+        return "".join(
+            self._mark("pasted before", piece) if number % 2 else piece
+            for number, piece in enumerate(pieces)
+        )
+
+    def mark_before(self, text: str) -> str:
+        """The mark at the end of the text, which is deleted as a whole; or an empty string."""
+        if not text.endswith("]"):
+            return ""
+        mark = text[text.rfind("[") :]
+        return mark if mark in self._texts else ""
+
+
+def is_long(text: str) -> bool:
+    """True if a paste of this text is shown as a mark."""
+    return len(text) > MOST_CHARACTERS or _lines(text) > MOST_LINES
+
+
+def _extent(text: str) -> str:
+    lines = _lines(text)
+    if lines > MOST_LINES:
+        return f"{lines:,} lines"
+    return f"{len(text):,} character{'' if len(text) == 1 else 's'}"
+
+
+def _lines(text: str) -> int:
+    return text.count("\n") + (not text.endswith("\n"))
+
+
+# ---- history -----------------------------------------------------------------------------------
 
 
 class _KeptHistory(History):
-    """The history as prompt_toolkit wants it, with marks; the file has the pastes in full."""
+    """The history for prompt_toolkit, with marks for pastes; the file has the pastes in full."""
 
     def __init__(self, path: Path | None, pastes: Pastes) -> None:
         super().__init__()
