@@ -6,9 +6,9 @@ import sys
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from twofold.cli.commands import commands
+from tests.support.commands import twofold
 from twofold.journal.recording import Recording, read_line
 
 TEXT = {"type": "text", "text": "Hello"}
@@ -32,7 +32,7 @@ def rpc(update: dict[str, Any], session: str = "s1") -> dict[str, Any]:
 
 def run(*args: str, lines: list[Any], raw: bytes | None = None) -> Result:
     data = raw if raw is not None else "".join(json.dumps(line) + "\n" for line in lines).encode()
-    return CliRunner().invoke(commands, list(args), input=data, catch_exceptions=False)
+    return twofold(*args, input=data)
 
 
 def out(result: Result) -> list[Any]:
@@ -307,7 +307,7 @@ def test_json_goes_to_a_terminal_with_escapes_and_to_a_pipe_as_it_is(
 
 
 def test_a_missing_file_is_a_plain_message() -> None:
-    result = CliRunner().invoke(commands, ["fold", "no-such-file.jsonl"])
+    result = twofold("fold", "no-such-file.jsonl")
     assert result.exit_code == 2
     assert "no-such-file.jsonl" in result.stderr
     assert "Traceback" not in result.stderr

@@ -4,16 +4,15 @@ import json
 import os
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.commands import TWOFOLD
 from tests.support.raw_process import raw_agent
 
 FULL = Path("/dev/full")
 SAMPLE = str(Path(__file__).parents[2] / "samples" / "showcase.jsonl")
-TWOFOLD = [sys.executable, "-m", "twofold"]
 TALKS = """
 def prompt(request):
     text("hi")

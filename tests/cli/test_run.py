@@ -3,54 +3,30 @@
 The agent is a process always, the program where it matters.
 """
 
-import json
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.support.commands import (
+    DEMO,
+    PATIENCE,
+    Json,
+    asks,
+    called,
+    filtered,
+    lines,
+    process,
+    twofold,
+)
 from tests.support.raw_process import raw_agent
-from twofold.cli.commands import commands
-from twofold.client.launch import Launch, RunOptions
+from twofold.client.launch import Connecting, Wanted
 from twofold.transport.commands import IS_IT
 
-Json = dict[str, Any]
-
-PATIENCE = 30.0
-"""More seconds than any run here should take."""
 BOTH = pytest.mark.parametrize("version", ["1", "2"])
-TWOFOLD = [sys.executable, "-m", "twofold"]
-DEMO = ["--", *TWOFOLD, "agent", "--speed", "0"]
-
-
-def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """What becomes of the program as a process."""
-    command = [*TWOFOLD, "run", *arguments]
-    options = {"stdin": subprocess.DEVNULL, "capture_output": True, **options}
-    done = subprocess.run(command, encoding="utf-8", timeout=PATIENCE, check=False, **options)
-    assert "Traceback" not in (done.stderr or "")
-    return done
-
-
-def called(*arguments: str, **options: Any) -> Result:
-    """What becomes of a call in this process."""
-    return CliRunner().invoke(commands, ["run", *arguments], catch_exceptions=False, **options)
-
-
-def lines(text: str) -> list[Json]:
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def filtered(*arguments: str, data: str | None = None) -> str:
-    """What a filter makes of a tape, or of `data`."""
-    result = CliRunner().invoke(commands, arguments, input=data, catch_exceptions=False)
-    assert (result.exit_code, result.stderr) == (0, "")
-    return result.stdout
 
 
 # ---- formats and the tape ----------------------------------------------------------------------
@@ -77,7 +53,7 @@ def test_text_is_what_the_agent_says_and_the_filters_read_the_record(
     assert "Edit demo.txt" in shown
     assert "done" in shown
     other = {"1": "2", "2": "1"}[version]
-    converted = CliRunner().invoke(commands, ["convert", "--to", other, str(tape)])
+    converted = twofold("convert", "--to", other, str(tape))
     assert converted.exit_code in (0, 3)  # version 1 cannot say everything
     assert "Edit demo.txt" in converted.stdout
 
@@ -190,23 +166,6 @@ def answer(request, result):
         "session/new failed: Internal error (-32603)\n"
         "The end of the agent's standard error:\n  no key is set\n"
     )
-
-
-ASKS = """
-def prompt(request):
-    kinds = ["allow_once", "reject_once"][START:]
-    options = [{"optionId": kind, "name": kind, "kind": kind} for kind in kinds]
-    call = {"toolCallId": "t", "title": "Run make", "kind": "execute"}
-    params = {"sessionId": "s", "toolCall": call, "options": options}
-    send({"id": 9, "method": "session/request_permission", "params": params})
-    text(read()["result"]["outcome"]["optionId"])
-    answer(request, {"stopReason": STOP})
-"""
-
-
-def asks(start: int = 0, stop: str = "end_turn") -> list[str]:
-    """An agent that asks, with the options from `start` on, and ends as it likes."""
-    return raw_agent(ASKS.replace("START", str(start)).replace("STOP", repr(stop)))
 
 
 NEW_WORD = 'def prompt(request): answer(request, {"stopReason": "_tired"})'
@@ -384,17 +343,6 @@ def test_rules_decide_and_the_one_that_did_is_named(
     assert told in result.stderr
 
 
-ASKS_FOR = """
-def prompt(request):
-    kinds = ["allow_once", "reject_once"]
-    options = [{"optionId": kind, "name": kind, "kind": kind} for kind in kinds]
-    params = {"sessionId": "s", "toolCall": CALL, "options": options}
-    send({"id": 9, "method": "session/request_permission", "params": params})
-    text(read()["result"]["outcome"]["optionId"])
-    answer(request, {"stopReason": "end_turn"})
-"""
-
-
 @pytest.mark.parametrize(
     ("call", "line"),
     [
@@ -413,7 +361,7 @@ def prompt(request):
     ],
 )
 def test_the_rule_that_a_line_advises_allows_what_was_rejected(call: Json, line: str) -> None:
-    agent = raw_agent(ASKS_FOR.replace("CALL", repr({"toolCallId": "new", **call})))
+    agent = asks(call=call)
     result = called("--prompt", "x", "--", *agent)
     assert (result.exit_code, result.stdout) == (6, "reject_once\n")
     assert f": rejected: nobody to ask {line}\n" in result.stderr
@@ -479,8 +427,7 @@ def prompt(request):
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_command_that_the_decision_names_is_not_shown_once_more(elsewhere: bool) -> None:
     given = {"command": "make test", **({"cwd": "/elsewhere"} if elsewhere else {})}
-    agent = raw_agent(ASKS_FOR.replace("CALL", repr({"toolCallId": "new", "rawInput": given})))
-    result = called("--prompt", "x", "--", *agent)
+    result = called("--prompt", "x", "--", *asks(call={"rawInput": given}))
     assert result.stderr.count("make test") == (1 if elsewhere else 2)  # the advised rule names it
     assert ("/elsewhere" in result.stderr) == elsewhere
 
@@ -729,8 +676,8 @@ def fail(request, *reason):
 @pytest.mark.parametrize(
     ("lists", "advice"),
     [
-        ('"list": {}', "To list its sessions: twofold sessions --all -- "),
-        ("", "raw cannot list its sessions."),
+        ('"list": {}', "The sessions that it knows: twofold sessions --all -- "),
+        ("", "raw cannot list those that it knows."),
     ],
 )
 def test_a_session_that_is_not_there_is_named_with_how_to_list_them(
@@ -772,7 +719,7 @@ class Client:
         monkeypatch.delenv("NO_COLOR", raising=False)
         self._status = status
 
-    async def _interact(self, wanted: RunOptions, connecting: Launch) -> int:
+    async def _interact(self, wanted: Wanted, connecting: Connecting) -> int:
         self.wanted = wanted
         async with connecting.client() as client:
             self.agent = client.agent_name

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_run import DEMO, PATIENCE, TWOFOLD, asks, called, lines, process
+from tests.support.commands import DEMO, PATIENCE, TWOFOLD, asks, called, lines, process, until
 from tests.support.raw_process import gone, raw_agent
 from tests.support.terminal_stage import Stage
 from twofold.term import exit_status
@@ -135,15 +135,6 @@ def numbers_in(folder: Path) -> list[int]:
     except FileNotFoundError:
         return []
     return [int(each) for each in written.split()] if written.endswith("\n") else []
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that a file says: it tells nobody that it grows."""
-    for _ in range(int(PATIENCE / 0.01)):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it does not happen")
 
 
 STUBBORN = 'def prompt(request): text("on and on")'

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.test_run import DEMO, TWOFOLD, called
-from tests.cli.test_run_ends import until
+from tests.support.commands import DEMO, TWOFOLD, called, twofold, until
 from tests.support.raw_process import gone, raw_agent
 from twofold.cli.commands import commands
 from twofold.cli.sessions import table
@@ -51,7 +50,7 @@ def agent(listed: str) -> list[str]:
 
 
 def sessions(*arguments: str) -> Result:
-    return CliRunner().invoke(commands, ["sessions", *arguments], catch_exceptions=False)
+    return twofold("sessions", *arguments)
 
 
 @pytest.fixture(autouse=True)

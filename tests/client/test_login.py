@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_run import DEMO, PATIENCE, TWOFOLD, called
-from tests.cli.test_run_ends import until
 from tests.support import raw_process
+from tests.support.commands import DEMO, PATIENCE, TWOFOLD, called, until
 from tests.support.raw_process import gone, raw_agent
 from twofold.client.client import Client
 from twofold.client.launch import Launch

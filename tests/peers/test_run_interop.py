@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_run import called, filtered, lines, process
 from tests.peers.test_py_peers import program
 from tests.peers.test_ts_peers import agent_command
 from tests.peers.validators import Version
+from tests.support.commands import called, filtered, lines, process
 
 Agent = tuple[Version, list[str]]
 """The version that an agent speaks, and the command line that starts it."""

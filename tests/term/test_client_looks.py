@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
+from tests.support.plain_client import RUN, client, demo
 from tests.support.raw_process import raw_agent
 from tests.support.terminal_stage import Env, Stage, TmuxStage
-from tests.term.test_client_talk import RUN, client, demo
 from twofold.term.input.guard import SILENCE
 from twofold.term.lines import line, plain
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.plain_client import RUN, at_prompt, client, demo, leave, say
 from tests.support.raw_process import raw_agent
-from tests.term.test_client_talk import RUN, at_prompt, client, demo, leave, say
 
 SLOW = raw_agent("""
 def initialize(request):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_run import TWOFOLD
+from tests.support.commands import TWOFOLD
 from tests.support.raw_process import PATIENCE, alive, gone, raw_agent
 from twofold.transport import platform
 from twofold.transport.process import Process

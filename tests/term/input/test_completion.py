@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from tests.term.input.test_slash_commands import EVIL, MODES, SET, session
+from tests.support.settings import EVIL, MODES, SET, session
 from twofold.session import Session
 from twofold.term.input.completion import MOST, InputCompleter, is_completed
 from twofold.term.input.mentions import parts_of

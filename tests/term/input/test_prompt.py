@@ -16,7 +16,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from tests.term.input.test_slash_commands import EVIL, MODES, SET, WEB
+from tests.support.settings import EVIL, MODES, SET, WEB
 from twofold.session import Session
 from twofold.term.input.history import keep_entry, read_entries
 from twofold.term.input.prompt import (

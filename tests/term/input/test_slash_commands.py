@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.settings import EMPTY, EVIL, MODEL, SET, WEB, session, ungrouped
 from twofold.errors import LocalError
 from twofold.session import Session
 from twofold.term.input.slash_commands import (
@@ -31,52 +32,7 @@ from twofold.term.input.slash_commands import (
 )
 from twofold.term.lines import Line, all_rows, plain
 from twofold.wire import v2
-from twofold.wire.base import Extras
-from twofold.wire.shared import Cost, SessionConfigSelectOption, UsageUpdate
-
-EMPTY = Session("s")
-
-
-def ungrouped(value: str, name: str, description: str = "") -> v2.SessionConfigUngrouped:
-    return v2.SessionConfigUngrouped(value, name, description or None)
-
-
-MODES = v2.SessionConfigSelect(
-    config_id="session-mode",
-    name="Mode",
-    category="mode",
-    current_value="ask",
-    options=[ungrouped("ask", "Ask first", "asks before it edits"), ungrouped("code", "Code")],
-)
-MODEL = v2.SessionConfigSelect(
-    config_id="model",
-    name="The Model",
-    description="who answers",
-    current_value="big-1",
-    options=[
-        v2.SessionConfigSelectGroup("g1", "Large", [SessionConfigSelectOption("big-1", "Big One")]),
-        v2.SessionConfigSelectGroup(
-            "g2",
-            "Small",
-            [SessionConfigSelectOption("s-1", "Small"), SessionConfigSelectOption("s-2", "small")],
-        ),
-    ],
-)
-WEB = v2.SessionConfigBoolean(
-    config_id="web search", name="Web", description="may look things up", current_value=False
-)
-OTHER = v2.UnknownSessionConfig(raw=Extras({"type": "slider"}))
-
-
-def session(*options: v2.SessionConfigOption, commands: tuple[str, ...] = ()) -> Session:
-    made = Session("s")
-    made.apply(v2.ConfigOptionUpdate(list(options)))
-    told = [v2.Command(name, f"does {name}") for name in commands]
-    made.apply(v2.AvailableCommandsUpdate([*told, v2.UnknownCommand(raw=Extras({"type": "x"}))]))
-    return made
-
-
-SET = session(MODES, MODEL, WEB, OTHER)
+from twofold.wire.shared import Cost, UsageUpdate
 
 
 def shown(lines: list[Line], width: int | None = None) -> list[str]:
@@ -383,8 +339,6 @@ def test_usage_without_a_size_or_without_any_is_told() -> None:
 
 
 # ---- hostile agents --------------------------------------------------------------------------
-
-EVIL = "\x1b]0;owned\x07\r\n\x9b2J" + "x" * 100_000
 
 
 def test_no_word_of_an_agent_reaches_the_terminal_raw_or_without_end() -> None:
