@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,8 +14,6 @@ import pytest
 
 from tests.support.commands import DEMO, PATIENCE, TWOFOLD, asks, called, lines, process, until
 from tests.support.raw_process import gone, raw_agent
-from tests.support.terminal_stage import Stage
-from twofold.term import exit_status
 from twofold.transport.process import Process
 
 # ---- clocks -----------------------------------------------------------------------------------
@@ -217,59 +214,3 @@ def test_streams_that_are_closed_are_left_alone() -> None:
     command = ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *TWOFOLD, "run", "--prompt", "x", "--"]
     done = subprocess.run([*command, *asks()], capture_output=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (6, b"", b"")
-
-
-# ---- Ctrl-C before anything has begun -----------------------------------------------------------
-
-# the module is imported by the command itself: in that moment the process gets the signal
-AT_IMPORT = """
-import os, signal, sys
-
-def heard(event, arguments):
-    if event == "import" and arguments[0] == {module!r}:
-        os.kill(os.getpid(), signal.SIGINT)
-
-sys.addaudithook(heard)
-from twofold.cli import main
-sys.argv[0] = "twofold"
-main()
-"""
-
-
-def at_import(module: str, *arguments: str) -> list[str]:
-    """The command as a process that is interrupted when it imports `module`."""
-    return [sys.executable, "-c", AT_IMPORT.format(module=module), *arguments]
-
-
-@pytest.mark.parametrize("command", ["run", "sessions"])
-@pytest.mark.parametrize(
-    "module", ["twofold.cli.commands", "click", "asyncio", "msgspec", "twofold.cli.unattended"]
-)
-def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_traceback(
-    module: str, command: str
-) -> None:
-    options = ["--prompt", "x"] if command == "run" else []
-    words = at_import(module, command, *options, "--", "touch", "never")
-    done = subprocess.run(words, capture_output=True, timeout=PATIENCE, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (exit_status.CANCELLED, b"", b"")
-
-
-@pytest.mark.parametrize("module", ["twofold.term.client", "prompt_toolkit.application"])
-def test_an_interrupt_while_the_client_is_loaded_ends_it_without_a_traceback(module: str) -> None:
-    with Stage(at_import(module, "run", "--", "sleep", "60")) as stage:
-        assert stage.wait_end() == exit_status.CANCELLED
-        assert stage.text.strip() in ("", "^C")
-        assert stage.children() == []
-
-
-def test_nothing_that_takes_long_is_imported_before_interrupts_are_handled() -> None:
-    look = "import sys, twofold.cli; print({*sys.modules} & {'asyncio', 'msgspec', 'click'})"
-    done = subprocess.run([sys.executable, "-c", look], capture_output=True, check=True)
-    assert done.stdout == b"set()\n"
-
-
-def test_an_interrupt_of_a_filter_is_an_exception_that_it_can_clean_up_after() -> None:
-    words = at_import("rich.console", "show", "/dev/null")
-    done = subprocess.run(words, capture_output=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 1
-    assert b"Aborted!" in done.stderr

@@ -8,7 +8,7 @@ takes long may be imported here.
 import os
 import signal
 
-_CANCELLED = 5  # `exit_status.CANCELLED`, whose module takes long to import
+CANCELLED = 5  # `exit_status.CANCELLED`, whose module takes long to import
 
 
 def exit_on_interrupt() -> None:
@@ -27,4 +27,4 @@ def raise_on_interrupt() -> None:
 
 
 def _exit(number: int, frame: object) -> None:
-    os._exit(_CANCELLED)
+    os._exit(CANCELLED)
