@@ -368,7 +368,7 @@ class Conversation:
         questions.ahead = lambda: bool(self._typed)
         drawing.typed = lambda: self._typed
         self._keys.changed = self._redraw
-        prompt.on_key, prompt.holds_enter = questions.heard, lambda: questions.in_burst
+        prompt.on_key, prompt.holds_enter = questions.note_key, lambda: questions.in_burst
 
     # ---- prompts
 
@@ -499,7 +499,7 @@ class Conversation:
 
     def _pressed(self, key: str) -> bool:
         if key in ("c-c", "c-o", "c-z"):
-            self._questions.heard()
+            self._questions.note_key()
         if key == "c-c" and self._stopping is None:
             self._stopping = asyncio.create_task(self._stop())
         elif key == "c-c":
@@ -613,9 +613,3 @@ def _toggle_thoughts(drawing: Drawing) -> Drawn:
     board.fold_thoughts = not board.fold_thoughts
     how = "folded" if board.fold_thoughts else "shown in full"
     return line(f"Thoughts are {how} from now on.", "dim")
-
-
-# A person and an agent, turn by turn, on one terminal.
-#
-# While a turn goes on the keys are ours; between turns they are the prompt's. The first Ctrl-C
-# cancels a turn, the second leaves; what the agent asks is answered before anything else is said.

@@ -192,7 +192,7 @@ def test_what_follows_an_answer_at_once_belongs_to_it_and_is_kept() -> None:
         assert person.press(key) == "keep"
         assert person.guard.burst
     person.wait(SILENCE)
-    person.guard.heard(person.now)
+    person.guard.note_key(person.now)
     assert not person.guard.burst
 
 

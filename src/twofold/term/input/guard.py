@@ -57,7 +57,7 @@ class Guard:
         self._shown = None
         self._start_anew()
 
-    def heard(self, now: float) -> None:
+    def note_key(self, now: float) -> None:
         """A key was pressed, for the question or for anything else."""
         if now - self._last >= self._silence:
             self.burst = False
@@ -84,7 +84,7 @@ class Guard:
             ahead: Whether something was typed ahead before it.
         """
         quiet, opened, again = self._quiet, self._opened, self.again
-        self.heard(now)
+        self.note_key(now)
         self._opened, self.again = False, None
         if self._shown is None:
             return "keep"
@@ -167,9 +167,9 @@ class TimedGuard:
         self._guard.show(_now())
         self._watch()
 
-    def heard(self) -> None:
+    def note_key(self) -> None:
         """A key was pressed for anything else."""
-        self._guard.heard(_now())
+        self._guard.note_key(_now())
         self._watch()
 
     def press(self, key: str, *, answers: bool, twice: bool, alone: bool, ahead: bool) -> Verdict:

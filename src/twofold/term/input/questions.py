@@ -325,9 +325,9 @@ class Questions:
         """True while keys still belong to the last answer, so that nothing is sent."""
         return self._guard.burst
 
-    def heard(self) -> None:
+    def note_key(self) -> None:
         """A key was pressed for anything else."""
-        self._guard.heard()
+        self._guard.note_key()
 
     def press(self, key: str, *, alone: bool = True) -> bool:
         """Handle a key; returns False if it is not for the question.
@@ -336,7 +336,7 @@ class Questions:
         """
         asked = self.current
         if asked is None or asked.answer.done():
-            self._guard.heard()
+            self._guard.note_key()
             return False
         chosen = asked.choice(key)
         unfolds = chosen is not None and asked.wants_unfolding(chosen)
