@@ -69,7 +69,7 @@ def test_the_choices_stand_between_a_title_and_a_hint() -> None:
 
 @given(st.integers(0, 29), st.integers(1, 60), st.integers(1, 40))
 def test_the_mark_is_seen_on_any_screen(at: int, width: int, height: int) -> None:
-    menu = Menu("Go on with which session?", MANY)
+    menu = Menu("Resume which session?", MANY)
     menu.at = at
     rows = menu.rows(width, height)
     assert len(rows) <= height
