@@ -23,7 +23,7 @@ from tests.support.commands import (
     twofold,
 )
 from tests.support.raw_process import raw_agent
-from twofold.client.launch import Connecting, Wanted
+from twofold.client.launch import Launch, RunOptions
 from twofold.transport.commands import IS_IT
 
 BOTH = pytest.mark.parametrize("version", ["1", "2"])
@@ -719,7 +719,7 @@ class Client:
         monkeypatch.delenv("NO_COLOR", raising=False)
         self._status = status
 
-    async def _interact(self, wanted: Wanted, connecting: Connecting) -> int:
+    async def _interact(self, wanted: RunOptions, connecting: Launch) -> int:
         self.wanted = wanted
         async with connecting.client() as client:
             self.agent = client.agent_name

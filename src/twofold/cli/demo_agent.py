@@ -82,8 +82,6 @@ def agent(
     from twofold.demo import demo_agent
 
     try:
-        demo = demo_agent(scenario, speed, _VERSIONS[version], keep)
-        demo.line_limit = line_limit
-        demo.run()
+        demo_agent(scenario, speed, _VERSIONS[version], keep, line_limit=line_limit).run()
     except LocalError as error:
         raise click.ClickException(str(error)) from None

@@ -12,8 +12,8 @@ import click
 
 from twofold.cli.output import standard_output
 from twofold.convert.conversation import Conversation, Out, Target
-from twofold.convert.versions import Dialect
 from twofold.convert.losses import Losses, NotConvertible
+from twofold.convert.versions import Dialect
 from twofold.errors import PeerError
 from twofold.journal.recording import Line, Recording, read_line
 from twofold.session import Draft, snapshot

@@ -12,8 +12,8 @@ from typing import Final, Literal, TypeAlias
 
 from twofold.cli.output import Output
 from twofold.client.permissions import Question
+from twofold.client.prompting import Reply
 from twofold.client.session import ClientSession
-from twofold.client.turns import Reply
 from twofold.session import Message, Session, ToolCall, snapshot
 from twofold.term.lines import all_rows, plain
 from twofold.term.question_lines import Page, block_of
@@ -43,7 +43,7 @@ class Printer:
         self._reported = 0
         self._ended_early = False
         self._asked: dict[int | str, Question] = {}
-        session.permissions.on_ask = self._asked.__setitem__
+        session.on_question(self._asked.__setitem__)
         session.on_update(self._receive)
 
     def _receive(self, update: v2.SessionUpdate) -> None:

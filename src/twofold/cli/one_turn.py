@@ -14,10 +14,10 @@ from twofold.cli.formats import PRINTERS, Format
 from twofold.cli.output import Output, not_written
 from twofold.cli.unattended import Problems, has_terminal, slow_start, with_login
 from twofold.client.client import Client
-from twofold.client.known_sessions import NotTakenUp, known_sessions, take_up
-from twofold.client.launch import Connecting, Seconds, Wanted, on_signals
+from twofold.client.known_sessions import NotReopened, known_sessions, reopen
+from twofold.client.launch import Launch, RunOptions, Seconds, on_signals
+from twofold.client.prompting import Reply
 from twofold.client.session import ClientSession
-from twofold.client.turns import Reply
 from twofold.errors import PeerError, TwofoldError
 from twofold.rpc.errors import RequestFailed
 from twofold.term import exit_status
@@ -48,13 +48,13 @@ class NoneToResume(PeerError):
 
 
 async def run_one_turn(
-    wanted: Wanted, connecting: Connecting, turn: TurnOptions, output: Output
+    wanted: RunOptions, launch: Launch, turn: TurnOptions, output: Output
 ) -> int:
     """Send one prompt and print the reply, and return the exit status.
 
     `wanted.choose` resumes the session that was updated last, because nobody can choose.
     """
-    run = _OneTurn(wanted, connecting, turn, output)
+    run = _OneTurn(wanted, launch, turn, output)
     on_signals(run.interrupt)
     try:
         async with asyncio.timeout(turn.timeout) as limit:
@@ -65,7 +65,7 @@ async def run_one_turn(
         output.report(run.timed_out())
         status = exit_status.TIMEOUT
     except TwofoldError as error:
-        output.report("\n".join([str(error), *run.complaints]))
+        output.report("\n".join([str(error), *run.stderr_lines]))
         status = exit_status.of_error(error)
     except asyncio.CancelledError:
         if not run.signals:
@@ -78,15 +78,15 @@ class _OneTurn:
     """One turn, from the start of the agent to its end."""
 
     def __init__(
-        self, wanted: Wanted, connecting: Connecting, turn: TurnOptions, output: Output
+        self, wanted: RunOptions, launch: Launch, turn: TurnOptions, output: Output
     ) -> None:
         self.signals = 0
         self.interrupted = False
         """A signal arrived before the turn had ended."""
-        self.complaints: list[str] = []
+        self.stderr_lines: list[str] = []
         """What the agent wrote to its standard error before it failed."""
         self._wanted = wanted
-        self._connecting = connecting
+        self._launch = launch
         self._turn = turn
         self._output = output
         self._task = asyncio.current_task()
@@ -97,10 +97,10 @@ class _OneTurn:
     async def run(self, limit: asyncio.Timeout) -> int:
         """Start the agent, send the prompt and wait for the end; returns the exit status."""
         loop, at = asyncio.get_running_loop(), limit.when()
-        hurry = loop.call_at(at, self._connecting.hurry) if at is not None else None
+        hurry = loop.call_at(at, self._launch.hurry) if at is not None else None
         command = self._wanted.command
         problems, on_slow = Problems(self._output), slow_start(self._output, command)
-        async with self._connecting.client(
+        async with self._launch.client(
             login=has_terminal(), on_problem=problems, on_slow=on_slow
         ) as client:
             problems.release()
@@ -113,7 +113,7 @@ class _OneTurn:
             )
             limit.reschedule(None)  # the turn was in time, however long the agent takes to exit
             if reply.given_up:
-                self._connecting.hurry()
+                self._launch.hurry()
             ending = Seconds(self._report_slow_end)
         ending.close()
         if hurry is not None:
@@ -128,9 +128,9 @@ class _OneTurn:
         try:
             session = await self._open(client)
             return session, await self._prompt(session)
-        except (RequestFailed, NotTakenUp):
+        except (RequestFailed, NotReopened):
             # read now: an agent that is being ended may write more, which is not about this
-            self.complaints = await self._connecting.complaints.told()
+            self.stderr_lines = await self._launch.stderr.settled()
             raise
 
     async def _open(self, client: Client) -> ClientSession:
@@ -141,7 +141,7 @@ class _OneTurn:
                 raise NoneToResume(client)
             session_id = known.sessions[0].session_id
         if session_id is not None:
-            return await take_up(client, session_id, cwd, self._wanted.command, replay=False)
+            return await reopen(client, session_id, cwd, self._wanted.command, replay=False)
         return await client.new_session(cwd)
 
     async def _prompt(self, session: ClientSession) -> Reply:
@@ -151,7 +151,7 @@ class _OneTurn:
         reply = None
         self._session = session
         try:
-            self._connecting.complaints.forget()
+            self._launch.stderr.forget()
             reply = await session.prompt(self._turn.prompt)
         finally:
             self._session, self._over = None, True
@@ -169,7 +169,7 @@ class _OneTurn:
         self.signals += 1
         self.interrupted = self.interrupted or not self._over
         if self._session is None or self.signals > 1:
-            self._connecting.hurry()
+            self._launch.hurry()
         if self.signals == 1 and self._session is not None:
             self._cancelling = asyncio.create_task(self._session.cancel(GIVE_UP))
         elif self._task is not None and not (self.signals == 1 and self._over):
@@ -178,15 +178,15 @@ class _OneTurn:
     def timed_out(self) -> str:
         """The message for what did not happen within the timeout."""
         seconds = self._turn.timeout or 0
-        if not self._connecting.answered:
-            return str(self._connecting.silent(seconds))
+        if not self._launch.answered:
+            return str(self._launch.silent(seconds))
         return f"The turn did not end within {seconds:g} seconds: it was cancelled."
 
     def check_written(self, status: int) -> int:
         """Report output that is incomplete, and return the exit status."""
         faults = {"Standard output": self._output.out.fault}
         if self._wanted.record is not None:
-            faults[self._wanted.record.name] = self._connecting.fault
+            faults[self._wanted.record.name] = self._launch.fault
         for name, fault in faults.items():
             if fault is not None:
                 self._output.report(not_written(name, fault))

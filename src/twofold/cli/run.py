@@ -19,8 +19,8 @@ from twofold.cli.interrupts import raise_on_interrupt
 from twofold.cli.one_turn import TurnOptions, run_one_turn
 from twofold.cli.options import line_limit, parse_offer, pass_env
 from twofold.cli.output import Output, not_written, opened
-from twofold.client.launch import Connecting, Wanted
-from twofold.client.negotiate import Version
+from twofold.client.launch import Launch, RunOptions
+from twofold.convert.versions import Version
 from twofold.errors import TwofoldError
 from twofold.policy import Policy, Rule, parse_rule, read_policy
 from twofold.term import exit_status
@@ -127,9 +127,9 @@ def run(prompt: str | None, record: Path | None, command: tuple[str, ...], **opt
         with opened(record, "wb", "--record") as file:
             wanted = _wanted(list(command) or DEMO, policy, file, options)
             if turn is not None:
-                connecting = _connecting(wanted, output if turn.output_format == "json" else None)
+                launch = _launch(wanted, output if turn.output_format == "json" else None)
                 raise_on_interrupt()
-                status = asyncio.run(run_one_turn(wanted, connecting, turn, output))
+                status = asyncio.run(run_one_turn(wanted, launch, turn, output))
             else:
                 status = _interact(wanted, output)
     except (TwofoldError, OSError) as error:
@@ -174,9 +174,9 @@ def _turn(prompt: str, options: dict[str, Any]) -> TurnOptions:
 
 def _wanted(
     command: list[str], policy: Policy, record: IO[bytes] | None, options: dict[str, Any]
-) -> Wanted:
+) -> RunOptions:
     version = options["version"]
-    return Wanted(
+    return RunOptions(
         command=command,
         policy=policy,
         cwd=options["cwd"],
@@ -192,9 +192,9 @@ def _wanted(
     )
 
 
-def _connecting(wanted: Wanted, json: Output | None = None) -> Connecting:
+def _launch(wanted: RunOptions, json: Output | None = None) -> Launch:
     """The connection to the agent; `json` prints every message."""
-    return Connecting(
+    return Launch(
         wanted.command,
         cwd=wanted.cwd,
         version=wanted.version,
@@ -252,13 +252,13 @@ def _decoded(data: bytes, option: str, source: str) -> str:
 # ---- at the terminal -------------------------------------------------------------------------
 
 
-def _interact(wanted: Wanted, output: Output) -> int:
+def _interact(wanted: RunOptions, output: Output) -> int:
     from twofold.term.client import interact
 
-    connecting = _connecting(wanted)
+    launch = _launch(wanted)
     raise_on_interrupt()
-    status = asyncio.run(interact(wanted, connecting))
-    fault = connecting.fault
+    status = asyncio.run(interact(wanted, launch))
+    fault = launch.fault
     if fault is not None and wanted.record is not None:
         output.report(not_written(wanted.record.name, fault))
         status = status or exit_status.FAILED

@@ -17,7 +17,7 @@ from twofold.cli.interrupts import raise_on_interrupt
 from twofold.cli.output import Output, not_written
 from twofold.cli.unattended import Problems, has_terminal, slow_start, with_login
 from twofold.client.known_sessions import MOST, Known, known_sessions, title, when
-from twofold.client.launch import Connecting, on_signals
+from twofold.client.launch import Launch, on_signals
 from twofold.errors import TwofoldError
 from twofold.term import exit_status
 from twofold.text import one_line
@@ -83,10 +83,10 @@ async def _list(command: list[str], listing: Listing, output: Output) -> int:
             task.cancel()  # the block below ends the agent
 
     on_signals(stop)
-    connecting = Connecting(command, cwd=listing.cwd)
+    launch = Launch(command, cwd=listing.cwd)
     problems, on_slow = Problems(output), slow_start(output, command)
     try:
-        async with connecting.client(
+        async with launch.client(
             login=has_terminal(), on_problem=problems, on_slow=on_slow
         ) as client:
             problems.release()

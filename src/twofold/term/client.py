@@ -24,11 +24,12 @@ from prompt_toolkit.utils import is_dumb_terminal
 from rich.console import Console
 
 from twofold.client.client import Client
-from twofold.client.known_sessions import NotTakenUp, known_sessions, take_up, title, when
-from twofold.client.launch import Complaints, Connecting, Seconds, Wanted, on_signals
+from twofold.client.known_sessions import NotReopened, known_sessions, reopen, title, when
+from twofold.client.launch import Launch, RunOptions, Seconds, StderrTail, on_signals
 from twofold.client.login import LoginNeeded, log_in, wants_login, ways
+from twofold.client.prompt_blocks import Part
+from twofold.client.prompting import Reply
 from twofold.client.session import ClientSession
-from twofold.client.turns import Part, Reply
 from twofold.convert.capabilities import NAMELESS
 from twofold.errors import LocalError, TwofoldError
 from twofold.peer.problems import Problem
@@ -79,13 +80,13 @@ class Leave(Exception):
     """The person leaves, whatever is going on."""
 
 
-async def interact(wanted: Wanted, connecting: Connecting) -> int:
+async def interact(wanted: RunOptions, launch: Launch) -> int:
     """Talk to an agent until the person leaves, and return the exit status."""
     system = Console(file=sys.stdout).color_system
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     paint = Paint(system, encoding, color=wanted.color, links=has_links(os.environ))
     display = Display(Tty(), paint, dumb=is_dumb_terminal())
-    client = _TerminalClient(wanted, connecting, display, create_input(sys.stdin))
+    client = _TerminalClient(wanted, launch, display, create_input(sys.stdin))
     on_signals(client.interrupt)
     # on a dumb terminal the toolkit draws the prompt, and would write some escape sequences
     plainly = create_app_session(output=PlainTextOutput(sys.stdout))
@@ -99,11 +100,9 @@ async def interact(wanted: Wanted, connecting: Connecting) -> int:
 class _TerminalClient:
     """Runs one agent from its start to its end."""
 
-    def __init__(
-        self, wanted: Wanted, connecting: Connecting, display: Display, source: Input
-    ) -> None:
+    def __init__(self, wanted: RunOptions, launch: Launch, display: Display, source: Input) -> None:
         self._wanted = wanted
-        self._connecting = connecting
+        self._launch = launch
         self._display = display
         self._source = source
         self._keys = Keyboard(source, self._pressed)
@@ -117,7 +116,7 @@ class _TerminalClient:
 
     async def run(self) -> int:
         """Run until the person leaves, and return the exit status."""
-        connecting = self._connecting.client(
+        connecting = self._launch.client(
             ask=self._questions.ask,
             login=True,
             on_problem=self._problem,
@@ -136,8 +135,8 @@ class _TerminalClient:
             return exit_status.CANCELLED
         except TwofoldError as error:
             above = [BLANK] if self._conversation is not None else []
-            refused = isinstance(error, RequestFailed | NotTakenUp)
-            below = self._connecting.complaints.lines if refused else []
+            refused = isinstance(error, RequestFailed | NotReopened)
+            below = self._launch.stderr.lines if refused else []
             self._print([*above, line(sanitize("\n".join([str(error), *below])), "red")])
             return exit_status.of_error(error)
         except asyncio.CancelledError:
@@ -158,18 +157,18 @@ class _TerminalClient:
     def _note_end(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """The conversation is over: from now on the client waits for the agent to exit."""
         if isinstance(error, Leave | asyncio.CancelledError):
-            self._connecting.hurry()
+            self._launch.hurry()
         self._ending = Seconds(self._show_slow_end)
 
     def interrupt(self) -> None:
         """Handle a signal that ends this process."""
         if self._ending is not None:
-            self._connecting.hurry()
+            self._launch.hurry()
         elif self._conversation is not None:
             self._conversation.leave()
         elif self._task is not None:
             self._interrupted = True
-            self._connecting.hurry()
+            self._launch.hurry()
             self._task.cancel()
 
     def _pressed(self, key: str) -> bool:
@@ -211,7 +210,7 @@ class _TerminalClient:
             if session_id is None:
                 session = await client.new_session(wanted.cwd)
             else:
-                session = await take_up(client, session_id, wanted.cwd, wanted.command, replay=True)
+                session = await reopen(client, session_id, wanted.cwd, wanted.command, replay=True)
             await session.settled()  # print a replay or a greeting above the first prompt
             return session
 
@@ -261,7 +260,7 @@ class _TerminalClient:
             self._source,
             self._questions,
             self._wanted.cwd.absolute(),
-            self._connecting.complaints,
+            self._launch.stderr,
         )
         self._drawing, self._conversation = drawing, conversation
         try:
@@ -276,12 +275,10 @@ class _TerminalClient:
 
     def _show_slow_start(self, seconds: float) -> None:
         width, since = self._display.width, f" … {seconds:.0f} s"
-        words = cut(
-            ((f"Starting {shown(self._connecting.command)}", "yellow"),), width - len(since)
-        )
+        words = cut(((f"Starting {shown(self._launch.command)}", "yellow"),), width - len(since))
         rows = [cut((*words, (since, "yellow")), width)]
         problems = [one_line(str(last)) for last in self._early[-1:] if last.kind != "loss"]
-        output = [each for each in (self._connecting.last_line, *problems) if each]
+        output = [each for each in (self._launch.last_line, *problems) if each]
         rows += [cut(((f"  {each}", "dim"),), width) for each in output]
         if seconds >= _HINT:
             hint = f"It has not answered initialize yet. {IS_IT} Ctrl-C leaves."
@@ -315,12 +312,12 @@ class _TerminalClient:
         self._display.show(all_rows(lines, self._display.width), [])
 
 
-def _greeting(client: Client, wanted: Wanted) -> list[Drawn]:
+def _greeting(client: Client, wanted: RunOptions) -> list[Drawn]:
     info = client.agent.info
     name = f"{client.agent_name} {one_line(info.version)}".strip()
     if info == NAMELESS or not one_line(info.title or info.name):
         name = shown(wanted.command)  # the agent sent no name
-    about = f"{name} · version {client.version} of the protocol · {wanted.cwd.absolute()}"
+    about = f"{name} · version {client.protocol_version} of the protocol · {wanted.cwd.absolute()}"
     return [
         Line((("Twofold", "bold"), (f" {VERSION} · ", "dim"), (one_line(about), "dim"))),
         line("/help lists the commands and keys, Ctrl-D leaves.", "dim"),
@@ -351,14 +348,14 @@ class Conversation:
         keys: Input,
         questions: Questions,
         cwd: Path,
-        complaints: Complaints,
+        stderr: StderrTail,
     ) -> None:
         self._session = session
         self._drawing = drawing
         self._prompt = prompt
         self._questions = questions
         self._cwd = cwd
-        self._complaints = complaints
+        self._stderr = stderr
         self._keys = Keyboard(keys, self._pressed)
         self._prefill = ""
         self._asking: asyncio.Future[str | None] | None = None
@@ -436,7 +433,7 @@ class Conversation:
 
     async def _turn(self, words: str, parts: Sequence[Part]) -> None:
         self._drawing.board.begin(words)  # an echo of these words is not drawn again
-        self._complaints.forget()
+        self._stderr.forget()
         reply: Reply | None = None
         failed: list[str] = []
         with self._at_work():
@@ -445,7 +442,7 @@ class Conversation:
                 await self._unless_leaving(turn)
                 reply = turn.result()
             except RequestFailed as error:
-                failed = [str(error), *await self._complaints.told()]
+                failed = [str(error), *await self._stderr.settled()]
         if failed:  # printed below the tool call that failed
             self._drawing.tell([line(sanitize("\n".join(failed)), "red")])
         if reply is not None:
