@@ -24,7 +24,6 @@ from twofold.wire import v2
 from twofold.wire.shared import PermissionOption
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
-PROCESS = pytest.mark.skipif(sys.platform == "win32", reason="uses POSIX processes")
 
 
 @pytest.fixture(autouse=True)
@@ -284,7 +283,6 @@ def test_an_unknown_terminal_does_not_take_the_rest_of_an_update_with_it() -> No
 # ---- 4. processes
 
 
-@PROCESS
 def test_what_a_wrapper_started_ends_with_it() -> None:
     """rust-sdk#249, zed#56146: killing the npx wrapper orphans the agent."""
     wrapper = """
@@ -304,7 +302,6 @@ def prompt(request):
     assert gone(pids[0])
 
 
-@PROCESS
 @pytest.mark.parametrize("how", ["exits", "is killed"])
 def test_the_cause_of_a_death_is_told(how: str) -> None:
     """zed#56146: no exit code, no stderr."""
@@ -330,7 +327,6 @@ def prompt(request):
     run(main())
 
 
-@PROCESS
 def test_an_agent_that_dies_at_the_start_says_why() -> None:
     """zed#56146: the cause of death is hidden."""
     script = 'print("no key", file=sys.stderr); sys.exit(2)'
@@ -479,7 +475,6 @@ def test_a_client_that_declares_2_and_speaks_1_is_spoken_to_in_1() -> None:
     simulate(main())
 
 
-@PROCESS
 @pytest.mark.parametrize("how", ["refuses", "falls over"])
 def test_an_agent_of_version_1_that_does_not_downgrade_is_asked_again(how: str) -> None:
     """kit#213: an agent of version 1 errors instead of downgrading."""
@@ -506,7 +501,6 @@ def initialize(request):
 # ---- 7. size
 
 
-@PROCESS
 def test_a_line_of_many_megabytes_is_read() -> None:
     """python-sdk#27, kimi-cli#831: a limit of 64 KiB kills the connection."""
     script = """
@@ -525,7 +519,6 @@ def prompt(request):
     run(main())
 
 
-@PROCESS
 def test_a_line_over_the_limit_is_passed_over() -> None:
     """python-sdk#27: a line that is too long kills the connection."""
     script = """
@@ -549,7 +542,6 @@ def prompt(request):
     assert "the limit is 100000" in str(problem)
 
 
-@PROCESS
 def test_a_slow_consumer_slows_the_agent_down() -> None:
     """mosoo-agent-driver#97: a slow consumer overflows."""
     count, size = 5000, 2000
@@ -587,7 +579,6 @@ def prompt(request):
 # ---- 8. noise on standard output
 
 
-@PROCESS
 def test_a_title_before_the_answer_to_initialize_is_passed_over() -> None:
     """obsidian-copilot#2909: an OSC title comes before the `initialize` reply."""
     script = """
@@ -638,7 +629,6 @@ def test_a_log_in_json_is_not_taken_for_an_answer(version: Version) -> None:
     assert [problem.kind for problem in problems] == ["noise"] * 8
 
 
-@PROCESS
 def test_what_agent_code_prints_does_not_get_between_the_messages() -> None:
     """`print()` in agent code."""
     script = """
@@ -854,7 +844,6 @@ def test_meta_that_names_an_argument_overrides_nothing(version: Version) -> None
     simulate(main())
 
 
-@PROCESS
 def test_a_mebibyte_on_standard_error_holds_nothing_up() -> None:
     """1 MiB on the agent's stderr deadlocks."""
     script = """
@@ -874,7 +863,6 @@ def prompt(request):
     run(main())
 
 
-@PROCESS
 def test_an_agent_that_never_reads_does_not_hold_up_the_end() -> None:
     """A peer that never reads makes `close()` hang."""
     script = """
@@ -903,7 +891,6 @@ def prompt(request):
     run(main())
 
 
-@PROCESS
 def test_a_client_that_never_reads_makes_the_agent_wait(tmp_path: Path) -> None:
     """A peer that never reads fills memory."""
     progress = tmp_path / "progress"

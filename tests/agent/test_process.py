@@ -16,8 +16,6 @@ import pytest
 
 from tests.support.raw_client import INITIALIZE, Json, Version, word
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses signals and terminals")
-
 PATIENCE = 15.0
 """No process takes that long unless it hangs."""
 

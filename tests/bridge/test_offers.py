@@ -15,9 +15,6 @@ import pytest
 
 from tests.support.bridge_peers import Json, Raw, Refused, bridged, new_session, on_a_loop
 from twofold.bridge import Bridge
-from twofold.transport import platform
-
-pytestmark = pytest.mark.skipif(platform.THREADED_STDIO, reason="no commands are run on Windows")
 
 BOTH = frozenset({"fs", "terminal"})
 

@@ -210,7 +210,6 @@ def test_nothing_of_an_agent_controls_the_terminal() -> None:
     assert len(line) < 120
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo terminals")
 def test_json_on_a_terminal_says_the_same_and_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     seen, terminal = os.openpty()
     with open(seen, "rb", buffering=0) as reader, open(terminal, "w", encoding="utf-8") as stdout:

@@ -39,14 +39,6 @@ def outside(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=["handles", "paths"])
-def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to reach a directory: POSIX's, and the one for systems without it."""
-    if request.param == "paths":
-        monkeypatch.setattr(files_module, "_HAS_DIR_FD", False)
-    return str(request.param)
-
-
 def read(
     files: Files,
     path: Path | str,
@@ -80,7 +72,6 @@ def names(folder: Path) -> list[str]:
     "content",
     ["", "one", "one\n", "a\r\nb\rc\n", "\ufeffmarked", "ä€😀\u2028\x0b\x00\n", "\n" * 10_000],
 )
-@pytest.mark.usefixtures("each_way")
 def test_what_was_written_is_read_back_byte_for_byte(root: Path, content: str) -> None:
     files = Files([root])
     write(files, root / "file", content)
@@ -228,7 +219,6 @@ def way_out(root: Path, outside: Path, name: str) -> str:
         *("dangling link", "link to a link", "link upwards"),
     ],
 )
-@pytest.mark.usefixtures("each_way")
 def test_no_path_leads_out(root: Path, outside: Path, name: str) -> None:
     path = way_out(root, outside, name)
     files = Files([root])
@@ -268,7 +258,6 @@ def test_without_a_directory_there_is_nothing_to_serve() -> None:
 
 
 @pytest.mark.parametrize("swapped", ["folder", "folder/file", "."])
-@pytest.mark.usefixtures("each_way")
 def test_a_link_put_there_after_the_check_is_not_followed(
     root: Path, outside: Path, swapped: str
 ) -> None:
@@ -397,7 +386,6 @@ def test_text_that_utf_8_cannot_say_is_refused_and_nothing_written(root: Path) -
         ("x" * 300, INVALID_PARAMS, "File name too long"),
     ],
 )
-@pytest.mark.usefixtures("each_way")
 def test_what_cannot_be_read_is_refused_with_the_reason(
     root: Path, name: str, code: int, reason: str
 ) -> None:
@@ -418,7 +406,6 @@ def test_what_cannot_be_read_is_refused_with_the_reason(
         ("x" * 300 + "/new", "File name too long"),
     ],
 )
-@pytest.mark.usefixtures("each_way")
 def test_what_cannot_be_written_is_refused_with_the_reason(
     root: Path, name: str, reason: str
 ) -> None:
@@ -438,7 +425,6 @@ def test_a_loop_of_links_is_refused(root: Path) -> None:
     assert refusal(lambda: write(files, root / "one" / "file", "")).code == INVALID_PARAMS
 
 
-@pytest.mark.usefixtures("each_way")
 def test_a_root_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
     root = tmp_path / "gone"
     files = Files([root])
@@ -497,7 +483,6 @@ def test_a_directory_that_may_be_entered_but_not_listed_is_entered(theirs: Path)
 # ---- writing ---------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("each_way")
 def test_missing_directories_are_created_for_a_write(root: Path) -> None:
     write(Files([root]), root / "a" / "b" / "c", "text")
     assert (root / "a" / "b" / "c").read_text() == "text"
@@ -505,7 +490,6 @@ def test_missing_directories_are_created_for_a_write(root: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o755, 0o200, 0o4755])
-@pytest.mark.usefixtures("each_way")
 def test_a_file_keeps_its_permissions_but_no_privileges(root: Path, mode: int) -> None:
     (root / "file").write_text("old")
     (root / "file").chmod(mode)
@@ -545,7 +529,6 @@ def test_more_than_the_limit_is_not_written(root: Path) -> None:
     assert (root / "file").read_text() == "ä" * 5
 
 
-@pytest.mark.usefixtures("each_way")
 def test_a_write_that_fails_at_the_end_leaves_all_as_it_was(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

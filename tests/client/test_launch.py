@@ -177,7 +177,6 @@ def test_a_record_that_cannot_be_written_is_a_fault_and_not_the_end() -> None:
 # ---- signals -----------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are not handled there")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_calls_whoever_wants_to_hear_of_it(number: int) -> None:
     async def main() -> None:

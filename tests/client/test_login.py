@@ -290,7 +290,6 @@ def test_an_agent_that_wants_the_login_only_for_the_prompt_gets_it() -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (0, "welcome\n", "")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo terminals")
 def test_a_login_in_the_terminal_leaves_standard_output_to_the_turn(tmp_path: Path) -> None:
     ours, terminal = os.openpty()
     try:

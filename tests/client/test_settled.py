@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -684,7 +683,6 @@ def prompt(request):
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="uses POSIX processes")
 @pytest.mark.parametrize("how", ["close", "death", "cancelled"])
 def test_no_process_is_left(how: str) -> None:
     pids: list[int] = []

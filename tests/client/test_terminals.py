@@ -27,7 +27,7 @@ from twofold.rpc.errors import (
     RequestError,
 )
 from twofold.session import Session
-from twofold.transport import platform
+from twofold.transport import groups
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET
 
@@ -158,8 +158,8 @@ def named(terminal_id: str) -> v1.TerminalRequest:
 @asynccontextmanager
 async def desk(*roots: Path, **options: Any) -> AsyncIterator[Desk]:
     """Terminals that leave nothing behind: no process, no descriptor, no thread."""
-    platform.guard(os.getpid())  # what watches all processes is started once
-    platform.unguard(os.getpid())
+    groups.guard(os.getpid())  # what watches all processes is started once
+    groups.unguard(os.getpid())
     before, opened, threads = children(), descriptors(), threading.active_count()
     view = View()
     terminals = Terminals(roots, **{"on_update": view, **options})
@@ -591,18 +591,6 @@ def test_an_unknown_terminal_is_refused_by_everything(tmp_path: Path) -> None:
     run(story())
 
 
-def test_where_the_loop_cannot_wait_for_pipes_commands_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(platform, "THREADED_STDIO", True)
-
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            assert "Windows" in (await refusal(at.create("pwd"))).message
-
-    run(story())
-
-
 # ---- how much is kept ------------------------------------------------------------------------
 
 TEXT = "aä€😀zß\n" * 3
@@ -893,7 +881,7 @@ def test_the_dead_do_not_run_even_if_nobody_buries_them() -> None:
         assert terminal_module._runs(process.pid)
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert platform.group_exists(process.pid)
+        assert groups.exists(process.pid)
         assert not terminal_module._runs(process.pid)
 
 
@@ -941,8 +929,8 @@ def test_what_nobody_can_end_is_given_up(tmp_path: Path, monkeypatch: pytest.Mon
         waiting = asyncio.ensure_future(at.wait(one))
         await asyncio.sleep(0)
         with monkeypatch.context() as powerless:
-            powerless.setattr(platform, "terminate_group", lambda _: None)
-            powerless.setattr(platform, "kill_group", lambda _: None)
+            powerless.setattr(groups, "terminate", lambda _: None)
+            powerless.setattr(groups, "kill", lambda _: None)
             await terminals.close()
         assert await waiting == v1.TerminalExitStatus(exit_code=None, signal=None)
         assert view.exits(one) == [v2.TerminalExitStatus(exit_code=None, signal=None)]

@@ -14,13 +14,11 @@ from typing import Any
 import pytest
 
 from tests.support.receiver import PATIENCE, Recorder
-from twofold.transport import platform
+from twofold.transport import groups
 from twofold.transport import process as process_module
 from twofold.transport.base import HIGH_WATER, Transport
 from twofold.transport.commands import STDERR_KEPT, LastWords, shown
 from twofold.transport.process import AT_WORK, CommandNotStarted, Process, ProcessEnded
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses POSIX signals and shells")
 
 QUICK = (0.1, 0.1, 2.0)
 """For children that are known to need a signal."""
@@ -65,8 +63,8 @@ def quick_collection() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def nothing_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """No noise of the event loop, no descriptor and no zombie stays behind."""
-    platform.guard(os.getpid())  # what watches all processes is started once
-    platform.unguard(os.getpid())
+    groups.guard(os.getpid())  # what watches all processes is started once
+    groups.unguard(os.getpid())
     before, others = open_fds(), children()
     yield
     gc.collect()  # unclosed transports and processes warn now, and warnings are errors

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.receiver import PATIENCE, Recorder
-from twofold.transport import platform, stdio
+from twofold.transport import stdio
 from twofold.transport.base import HIGH_WATER, Transport
 from twofold.transport.stdio import (
     PIECE,
@@ -25,16 +25,7 @@ from twofold.transport.stdio import (
     claimed_stdio,
 )
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses POSIX terminals and shells")
-
 WHOLE = bytes(range(256)) * 4096
-
-
-@pytest.fixture(params=[False, True], ids=["loop", "threads"])
-def threaded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Both ways to serve a descriptor."""
-    monkeypatch.setattr(platform, "THREADED_STDIO", request.param)
-    return bool(request.param)
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +87,6 @@ class Ends:
 # ---- every kind of descriptor
 
 
-@pytest.mark.usefixtures("threaded")
 def test_pipes_carry_both_ways_and_end() -> None:
     async def main() -> None:
         ends = Ends()
@@ -171,7 +161,6 @@ def test_flags_that_were_set_before_stay_set() -> None:
     run(main())
 
 
-@pytest.mark.usefixtures("threaded")
 @pytest.mark.parametrize("side", [0, 1], ids=["master", "slave"])
 def test_a_terminal_that_hangs_up_is_the_end_and_no_error(side: int) -> None:
     async def main() -> None:
@@ -185,7 +174,6 @@ def test_a_terminal_that_hangs_up_is_the_end_and_no_error(side: int) -> None:
     run(main())
 
 
-@pytest.mark.usefixtures("threaded")
 def test_plain_files_are_read_in_pieces_and_written(tmp_path: Path) -> None:
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_bytes(WHOLE)
@@ -205,7 +193,6 @@ def test_plain_files_are_read_in_pieces_and_written(tmp_path: Path) -> None:
     assert target.read_bytes() == WHOLE + b"end"
 
 
-@pytest.mark.usefixtures("threaded")
 def test_dev_null_has_nothing_to_say_and_takes_everything() -> None:
     async def main() -> None:
         read_fd, write_fd = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
@@ -218,7 +205,6 @@ def test_dev_null_has_nothing_to_say_and_takes_everything() -> None:
     run(main())
 
 
-@pytest.mark.usefixtures("threaded")
 def test_an_input_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     async def main() -> None:
         read_fd, write_fd = os.open(tmp_path, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
@@ -259,7 +245,6 @@ def source_of(kind: str, tmp_path: Path) -> tuple[int, Callable[[], None]]:
 FEED = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 4096)"
 
 
-@pytest.mark.usefixtures("threaded")
 @pytest.mark.parametrize("kind", ["file", "pipe"])
 def test_a_pause_holds_everything_back_and_loses_nothing(tmp_path: Path, kind: str) -> None:
     read_fd, done = source_of(kind, tmp_path)
@@ -285,7 +270,6 @@ def test_a_pause_holds_everything_back_and_loses_nothing(tmp_path: Path, kind: s
     done()
 
 
-@pytest.mark.usefixtures("threaded")
 def test_a_pause_before_the_start_holds() -> None:
     async def main() -> None:
         ends = Ends()
@@ -305,7 +289,6 @@ def test_a_pause_before_the_start_holds() -> None:
     run(main())
 
 
-@pytest.mark.usefixtures("threaded")
 def test_a_peer_that_does_not_read_makes_the_writer_wait_until_it_does() -> None:
     async def main() -> None:
         ends = Ends()
@@ -332,7 +315,6 @@ def test_a_peer_that_does_not_read_makes_the_writer_wait_until_it_does() -> None
 # ---- the end
 
 
-@pytest.mark.usefixtures("threaded")
 def test_closing_sends_what_waits() -> None:
     async def main() -> None:
         ends = Ends()
@@ -358,23 +340,6 @@ def test_closing_is_bounded_when_nobody_reads() -> None:
         sent = await read_all(ends.from_it)
         assert 0 < len(sent) < len(WHOLE)
         assert WHOLE.startswith(sent)
-        ends.close()
-
-    run(main())
-
-
-def test_a_thread_that_is_stuck_does_not_hold_up_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "THREADED_STDIO", True)
-
-    async def main() -> None:
-        ends = Ends(flush_timeout=0.05)
-        ends.transport.start(ends.recorder)
-        ends.transport.write(WHOLE)
-        ends.transport.write(b"dropped")
-        await asyncio.wait_for(ends.transport.close(), 2)
-        assert await ends.recorder.end() is None
-        # the descriptors are still in use, so they were not closed: both threads can be set free
-        assert await read_exactly(ends.from_it, len(WHOLE)) == WHOLE
         ends.close()
 
     run(main())
@@ -440,7 +405,6 @@ def test_a_close_that_is_cancelled_gives_the_descriptors_back_all_the_same() -> 
         os.close(fd)
 
 
-@pytest.mark.usefixtures("threaded")
 def test_a_client_that_stops_reading_ends_it_after_what_it_had_said() -> None:
     async def main() -> None:
         ends = Ends()
@@ -459,7 +423,6 @@ def test_a_client_that_stops_reading_ends_it_after_what_it_had_said() -> None:
     run(main())
 
 
-@pytest.mark.usefixtures("threaded")
 @pytest.mark.parametrize("early", [False, True], ids=["started", "before-start"])
 def test_a_client_that_stops_reading_but_stays_is_lost(
     monkeypatch: pytest.MonkeyPatch, early: bool
@@ -484,7 +447,6 @@ def test_a_client_that_stops_reading_but_stays_is_lost(
     run(main())
 
 
-@pytest.mark.usefixtures("threaded")
 def test_a_writer_that_waits_is_released_when_the_output_breaks() -> None:
     async def main() -> None:
         ends = Ends()

@@ -262,13 +262,13 @@ class Agent:
                 file=sys.stderr,
             )
         serving = asyncio.ensure_future(self.serve(await Stdio.open()))
-        # not on Windows, nor outside the main thread; SIGINT cancels this task by itself
-        with suppress(NotImplementedError, RuntimeError, ValueError):
+        # not outside the main thread; SIGINT cancels this task by itself
+        with suppress(RuntimeError, ValueError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
         try:
             await asyncio.wait({serving})
         finally:
-            with suppress(NotImplementedError, RuntimeError, ValueError):  # a second one kills us
+            with suppress(RuntimeError, ValueError):  # a second one kills us
                 asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
             serving.cancel()
             await asyncio.wait({serving})

@@ -10,11 +10,11 @@ updates may be missing. Files that are torn, malformed or not its own are skippe
 and the rest is read.
 """
 
+import fcntl
 import logging
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -187,8 +187,6 @@ class MemoryStore:
 _INFO, _LOG, _TEMPORARY = ".json", ".jsonl", ".tmp"
 _LONGEST_NAME = 120
 _UNSAFE = re.compile(rb"[^a-z0-9_-]")
-_FIRST = re.compile(rb"^.")
-_DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
 
 
 def safe_name(session_id: str) -> str:
@@ -201,8 +199,6 @@ def safe_name(session_id: str) -> str:
     name = _quoted(_UNSAFE, data) if len(data) <= _LONGEST_NAME else None
     if name is None or len(name) > _LONGEST_NAME:
         return "~" + sha256(data).hexdigest()
-    if _DEVICE.fullmatch(name):  # Windows opens the device, whatever the ending
-        return _quoted(_FIRST, data)
     return name or "%"
 
 
@@ -322,16 +318,8 @@ def _remove(path: str | Path) -> bool:
 
 # One process at a time writes to a directory. The lock is never held for long: not while a log is
 # read, nor while its replacement is written.
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(file: FileIO) -> None:
-        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-else:
-    import fcntl
-
-    def _lock(file: FileIO) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX)
+def _lock(file: FileIO) -> None:
+    fcntl.flock(file, fcntl.LOCK_EX)
 
 
 class DirectoryStore:
@@ -499,7 +487,6 @@ class DirectoryStore:
                     if os.path.samestat(os.fstat(file.fileno()), os.stat(log)):
                         with open(aside, "ab") as rest:
                             shutil.copyfileobj(file, rest)
-                        file.close()  # Windows does not replace a file that is open
                         os.replace(aside, log)
             finally:
                 _remove(aside)

@@ -258,61 +258,46 @@ def _replaceable(folder: "_Folder", name: str, path: str) -> os.stat_result | No
 
 
 def _keep_mode(fd: int, before: os.stat_result) -> None:
-    if hasattr(os, "fchmod"):
-        with suppress(OSError):  # only root may change the owner, and for others it stays the same
-            os.fchown(fd, before.st_uid, before.st_gid)
-        os.fchmod(fd, stat.S_IMODE(before.st_mode) & 0o777)
+    with suppress(OSError):  # only root may change the owner, and for others it stays the same
+        os.fchown(fd, before.st_uid, before.st_gid)
+    os.fchmod(fd, stat.S_IMODE(before.st_mode) & 0o777)
 
 
 # ---- directories that cannot be swapped for others -------------------------------------------
 
-_HAS_DIR_FD = {os.open, os.mkdir, os.stat, os.rename, os.unlink} <= os.supports_dir_fd
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
 # a pipe that replaced a file must not block, a terminal not become the controlling one
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+_NO_WAIT = os.O_NONBLOCK | os.O_NOCTTY
 _READ = os.O_RDONLY | _NO_LINK | _NO_WAIT
 _WRITE = os.O_WRONLY | _NO_LINK | _NO_WAIT
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
-_ENTER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
+_ENTER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | _NO_LINK  # only Linux has O_PATH
 
 
 class _Folder:
     """A directory inside a root, reached step by step without following any link.
 
-    The path was resolved before, so a link on the way was put there since, to lead us out. POSIX
-    holds the directory itself, and names what is in it relative to that. Windows has no such
-    handle: there paths are used, after a second look at where they lead.
+    The path was resolved before, so a link on the way was put there since, to lead us out. The
+    folder holds a descriptor of the directory itself, and names files relative to that.
     """
 
     def __init__(self, root: Path, steps: Sequence[str], *, create: bool) -> None:
-        self._path = root.joinpath(*steps)
-        self._fd: int | None = None
-        if _HAS_DIR_FD:
-            self._fd = _walk(root, steps, create=create)
-            return
-        if create and root.is_dir():
-            os.makedirs(self._path, exist_ok=True)
-        if os.path.realpath(self._path) != str(self._path):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        self._fd = _walk(root, steps, create=create)
 
     def close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
+        os.close(self._fd)
 
     def stat(self, name: str) -> os.stat_result:
-        return os.stat(self._at(name), dir_fd=self._fd, follow_symlinks=False)
+        return os.stat(name, dir_fd=self._fd, follow_symlinks=False)
 
     def open(self, name: str, flags: int, mode: int = 0) -> int:
-        return os.open(self._at(name), flags, mode, dir_fd=self._fd)
+        return os.open(name, flags, mode, dir_fd=self._fd)
 
     def rename(self, name: str, to: str) -> None:
-        os.replace(self._at(name), self._at(to), src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        os.replace(name, to, src_dir_fd=self._fd, dst_dir_fd=self._fd)
 
     def unlink(self, name: str) -> None:
-        os.unlink(self._at(name), dir_fd=self._fd)
-
-    def _at(self, name: str) -> str:
-        return name if self._fd is not None else os.path.join(self._path, name)
+        os.unlink(name, dir_fd=self._fd)
 
 
 def _walk(root: Path, steps: Sequence[str], *, create: bool) -> int:

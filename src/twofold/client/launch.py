@@ -31,7 +31,7 @@ from twofold.transport.tape import Tape, Taped
 OnSlow: TypeAlias = Callable[[float], None]
 """Called each second with how many seconds have passed."""
 
-_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _OUT_OF_STEP = 0.05
 _LAST_LINES = 12
 _LONGEST = 300
@@ -277,8 +277,7 @@ class Seconds:
 
 def on_signals(interrupt: Callable[[], None]) -> None:
     """Call `interrupt` on every signal that asks this process to end, as long as the loop runs."""
-    numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
-    wanted = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-    with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or another thread
+    wanted = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    with suppress(RuntimeError, ValueError):  # not in the main thread
         for number in wanted:
             asyncio.get_running_loop().add_signal_handler(number, interrupt)

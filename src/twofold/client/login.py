@@ -20,10 +20,10 @@ from twofold.client.launch import located
 from twofold.errors import NotSupported, PeerError
 from twofold.rpc.errors import AUTH_REQUIRED, RequestFailed
 from twofold.text import one_line
-from twofold.transport import platform
 from twofold.transport.commands import (
     CommandNotStarted,
     checked,
+    environment,
     exit_code,
     shown,
     signal_name,
@@ -177,14 +177,11 @@ async def _in_terminal(
 ) -> int:
     """Run a command with the standard streams of this process, and return its return code."""
     parts = checked(words, cwd)
-    environ = platform.environment(env)
+    environ = environment(env)
     # scripts read the turn from standard output: the login must not be written there
     out = None if sys.stdout is not None and sys.stdout.isatty() else 2
     try:
-        program = platform.program(parts[0], environ)
-        process = await asyncio.create_subprocess_exec(
-            program, *parts[1:], cwd=cwd, env=environ, stdout=out
-        )
+        process = await asyncio.create_subprocess_exec(*parts, cwd=cwd, env=environ, stdout=out)
     except (OSError, ValueError) as error:
         raise CommandNotStarted(parts, why_not(error, parts[0], environ, cwd)) from error
     try:

@@ -11,12 +11,11 @@ line as `command` and no `args`: a command without `args` that has white space o
 it, and is not the path of a program, goes to `/bin/sh -c`.
 
 A command gets the environment that was given for the agent, and of this process only what any
-command needs and what is named (see `platform.plain_environment`). An agent that runs elsewhere, or
+command needs and what is named (see `plain_environment`). An agent that runs elsewhere, or
 was given less, must not read this process's secrets by way of a command.
 
 Nothing here asks for permission: the caller of `create` does, for the directory that
-`directory_of` returns, and passes it on as `checked`, so that what was shown is what is used. On
-Windows, where the event loop cannot wait for a pipe, every command is refused.
+`directory_of` returns, and passes it on as `checked`, so that what was shown is what is used.
 """
 
 import asyncio
@@ -40,8 +39,14 @@ from twofold.rpc.errors import (
     RESOURCE_NOT_FOUND,
     RequestError,
 )
-from twofold.transport import platform
-from twofold.transport.commands import exit_code, shown, signal_name, why_not
+from twofold.transport import groups
+from twofold.transport.commands import (
+    exit_code,
+    plain_environment,
+    shown,
+    signal_name,
+    why_not,
+)
 from twofold.wire import v1, v2
 
 PIECE = 64 * 1024
@@ -112,7 +117,7 @@ class Terminal:
         if self.gone.done() or self._deadline is not None:
             return
         if self._group:
-            platform.terminate_group(self._process.pid)
+            groups.terminate(self._process.pid)
         self._deadline = self._loop.call_later(self._grace, self.force)
         if self.exit.done():
             self._look_for_rest()
@@ -123,7 +128,7 @@ class Terminal:
             return
         self._forced = True
         if self._group:
-            platform.kill_group(self._process.pid)
+            groups.kill(self._process.pid)
         if self.exit.done():
             self._end()
         else:
@@ -179,7 +184,7 @@ class Terminal:
             return
         # As long as something of the group is left, its number stays taken. Once nothing is, it
         # must not be signalled again: the number may be another's.
-        self._group = platform.group_exists(self._process.pid)
+        self._group = groups.exists(self._process.pid)
         self._read_rest()
         self._exited(self._process.returncode)
         if self._deadline is not None:
@@ -189,7 +194,7 @@ class Terminal:
         """Look whether everything that it started has ended."""
         if self.gone.done():
             return
-        self._group = self._group and platform.group_exists(self._process.pid)
+        self._group = self._group and groups.exists(self._process.pid)
         if self._group and not self._forced and _runs(self._process.pid):
             self._look_later(self._look_for_rest)
         else:
@@ -213,8 +218,8 @@ class Terminal:
         self._cancel_deadline()
         if self._group:
             self._group = False
-            platform.kill_group(self._process.pid)  # one may have been born while we looked
-        platform.unguard(self._process.pid)
+            groups.kill(self._process.pid)  # one may have been born while we looked
+        groups.unguard(self._process.pid)
         self._read_rest()
         self._close_pipe()
         self.gone.set_result(None)
@@ -304,7 +309,7 @@ def spawn(argv: list[str], cwd: Path, environ: Mapping[str, str]) -> Child:
             stderr=theirs,
             cwd=cwd,
             env=environ,
-            **platform.GROUP_OPTIONS,
+            start_new_session=True,
         )
     except BaseException:
         os.close(ours)
@@ -312,7 +317,7 @@ def spawn(argv: list[str], cwd: Path, environ: Mapping[str, str]) -> Child:
     finally:
         os.close(theirs)
     os.set_blocking(ours, False)
-    platform.guard(process.pid)
+    groups.guard(process.pid)
     return Child(process, ours)
 
 
@@ -426,13 +431,11 @@ class Terminals:
         """
         if self._closed:
             raise RequestError(INVALID_REQUEST, "The session is closed: nothing is run in it.")
-        if platform.THREADED_STDIO:
-            raise RequestError(INTERNAL_ERROR, "This client runs no commands on Windows.")
         cwd = checked or self.directory_of(params)
         argv = _argv(params.command, list(params.args or ()), cwd)
         self._make_room()
         given = {one.name: one.value for one in params.env} if params.env else {}
-        environ = platform.plain_environment({**self._env, **given}, self._pass_env)
+        environ = plain_environment({**self._env, **given}, self._pass_env)
         _refuse_if_moved(cwd)
         child = _started(argv, cwd, environ)
         limit = params.output_byte_limit

@@ -9,7 +9,7 @@ import os
 import shlex
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from twofold.errors import ConnectionEnded, LocalError
 from twofold.text import one_line, terminal_text
@@ -163,6 +163,37 @@ def checked(command: Sequence[str], cwd: str | os.PathLike[str] | None) -> list[
     return parts
 
 
+def environment(overrides: Mapping[str, str | None]) -> dict[str, str]:
+    """Our environment with `overrides`; None removes a variable."""
+    return _merged(os.environ, overrides)
+
+
+_PLAIN = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP"),
+        *("LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR"),
+    }
+)
+
+
+def plain_environment(
+    overrides: Mapping[str, str | None], passed: Collection[str] = ()
+) -> dict[str, str]:
+    """What any command needs of our environment, what is `passed` by name, and `overrides`.
+
+    A shell that a client is started from holds tokens and keys, and nothing tells them from other
+    variables: only those that are known to hold none are kept.
+    """
+    kept = [name for name in os.environ if name in _PLAIN or name.startswith("LC_")]
+    base = {name: os.environ[name] for name in (*kept, *passed) if name in os.environ}
+    return _merged(base, overrides)
+
+
+def _merged(base: Mapping[str, str], overrides: Mapping[str, str | None]) -> dict[str, str]:
+    kept = {name: value for name, value in base.items() if name not in overrides}
+    return kept | {name: value for name, value in overrides.items() if value is not None}
+
+
 def why_not(
     error: Exception,
     name: str,
@@ -171,8 +202,6 @@ def why_not(
 ) -> str:
     """Why the program `name` could not be started, and what to do."""
     shown_name = one_line(name)
-    if isinstance(error, NotImplementedError):
-        return "this event loop starts no processes. On Windows, use the default (Proactor) loop."
     if not isinstance(error, OSError):
         return f"{error}."
     if isinstance(error, FileNotFoundError):

@@ -2,21 +2,20 @@
 
 The child leads a process group of its own, and the whole group ends with it: on `close`, and when
 the leader dies by itself, so that what a wrapper such as `npx` started does not stay behind.
-If this process itself is killed, so is the group, where the system has a way to do that.
+If this process itself is killed, so is the group.
 Standard error is always read, and its end is kept for the error that tells of a death. Nothing
 here waits without a bound, and a pipe the child closed is not an error but the end.
-
-On Windows see `platform` for what cannot be promised.
 """
 
 import asyncio
+import fcntl
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from twofold.transport import platform
+from twofold.transport import groups
 from twofold.transport.base import HIGH_WATER, Receiver
 from twofold.transport.commands import (
     STDOUT_KEPT,
@@ -24,6 +23,7 @@ from twofold.transport.commands import (
     LastWords,
     ProcessEnded,
     checked,
+    environment,
     exit_code,
     printed,
     signal_name,
@@ -32,6 +32,8 @@ from twofold.transport.commands import (
 
 __all__ = ["CloseTimeouts", "CommandNotStarted", "Process", "ProcessEnded"]
 
+PIPE_SIZE = 1024 * 1024
+"""How many bytes a pipe to a process should hold: as much as Linux gives to anyone."""
 GRACE = 1.0
 """How long the exit may come after the end of the output, or the other way round."""
 LAST_CALL = 0.2
@@ -107,7 +109,7 @@ class Process:
         `CommandNotStarted`.
         """
         parts = checked(command, cwd)
-        environ = platform.environment(env or {})
+        environ = environment(env or {})
         process = cls(parts, on_stderr, close_timeouts)
         starting = asyncio.create_task(_start(process, parts, cwd, environ))
         try:
@@ -119,7 +121,7 @@ class Process:
                 process._kill_group()
                 await process.close()
             raise
-        except (OSError, TypeError, ValueError, NotImplementedError) as error:
+        except (OSError, TypeError, ValueError) as error:
             raise CommandNotStarted(parts, why_not(error, parts[0], environ, cwd)) from error
         return process
 
@@ -201,9 +203,9 @@ class Process:
         self._stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
         self._stdout = cast("asyncio.ReadTransport", transport.get_pipe_transport(1))
         self.pid = transport.get_pid()
-        platform.guard(self.pid)
+        groups.guard(self.pid)
         self._stdin.set_write_buffer_limits(high=HIGH_WATER)
-        platform.widen(self._stdout.get_extra_info("pipe"))
+        _widen(self._stdout.get_extra_info("pipe"))
         self._stdout.pause_reading()  # until someone wants it
         if not self._stdout.is_closing():
             self._stdout.set_protocol(_Output(self, self._stdout.get_protocol()))
@@ -339,13 +341,13 @@ class Process:
         """End what a dead leader left behind, once: later its number may be another's."""
         if not self._group_ended:
             self._group_ended = True
-            if platform.group_exists(self.pid):
-                platform.kill_group(self.pid)
-            platform.unguard(self.pid)
+            if groups.exists(self.pid):
+                groups.kill(self.pid)
+            groups.unguard(self.pid)
 
     @property
     def _alive(self) -> bool:
-        return self.running or (not self._group_ended and platform.group_exists(self.pid))
+        return self.running or (not self._group_ended and groups.exists(self.pid))
 
     async def _shut_down(self) -> None:
         try:
@@ -353,7 +355,7 @@ class Process:
             self._stdin.close()
             await self._until_ended(self._timeouts.stdin)
             if self._alive:
-                platform.terminate_group(self.pid)
+                groups.terminate(self.pid)
                 await self._until_gone(self._timeouts.terminate)
         finally:  # also when the loop is being closed
             self._kill_group()
@@ -362,10 +364,10 @@ class Process:
 
     def _kill_group(self) -> None:
         if self._alive:
-            platform.kill_group(self.pid)
+            groups.kill(self.pid)
         self._group_ended = not self.running
         if self._group_ended:
-            platform.unguard(self.pid)
+            groups.unguard(self.pid)
 
     async def _release(self) -> None:
         """Give the pipes back, whoever else may hold them."""
@@ -398,7 +400,7 @@ class Process:
 
     def _work(self) -> tuple[int, float]:
         """What it has done so far: pieces of output, and seconds on a processor."""
-        return self._pieces, platform.processor_time(self.pid)
+        return self._pieces, groups.processor_time(self.pid)
 
     async def _until_exit(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -415,10 +417,17 @@ class Process:
 async def _start(
     process: Process, parts: list[str], cwd: Directory | None, environ: Mapping[str, str]
 ) -> None:
-    program = platform.program(parts[0], environ)
-    options: dict[str, Any] = {"cwd": cwd, "env": environ, **platform.GROUP_OPTIONS}
     loop = asyncio.get_running_loop()
-    await loop.subprocess_exec(lambda: _Pipes(process), program, *parts[1:], **options)
+    await loop.subprocess_exec(
+        lambda: _Pipes(process), *parts, cwd=cwd, env=environ, start_new_session=True
+    )
+
+
+def _widen(pipe: Any) -> None:
+    """Let a pipe hold more, where the system can: then both sides work at the same time."""
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with suppress(OSError, ValueError):  # it may be closed, or the user's limit be reached
+            fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
 
 class _Output(asyncio.Protocol):

@@ -7,26 +7,23 @@ input. Pipes, sockets, terminals, plain files and /dev/null all serve. Nothing i
 
 import asyncio
 import errno
+import fcntl
 import io
 import os
-import queue
 import stat
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Literal, Protocol, TextIO, TypeAlias
+from typing import Literal, TextIO, TypeAlias
 
 from twofold.errors import LocalError, PeerError
-from twofold.transport import platform
 from twofold.transport.base import HIGH_WATER, Receiver
 
 # Bytes from and to a file descriptor of this process, whatever it is.
 #
 # The event loop waits for pipes, sockets and terminals. What it refuses to wait for (plain files,
 # /dev/null) never makes one wait either: it is read in pieces, one in each turn of the loop, and
-# written directly. Where the loop cannot wait for descriptors at all, threads do. Nothing here
-# closes a descriptor.
+# written directly. Nothing here closes a descriptor.
 
 
 PIECE = 64 * 1024
@@ -37,29 +34,6 @@ OnData: TypeAlias = Callable[[bytes], None]
 OnEnd: TypeAlias = Callable[[OSError | None], None]
 OnLost: TypeAlias = Callable[[OSError], None]
 OnRoom: TypeAlias = Callable[[], None]
-
-
-class Reader(Protocol):
-    """Reads while it is asked to; what comes is told by the event loop, never by `resume`."""
-
-    def resume(self) -> None: ...
-
-    def pause(self) -> None: ...
-
-    def stop(self) -> bool:
-        """Read no more; tells whether the descriptor is out of use."""
-
-
-class Writer(Protocol):
-    """Writes without waiting; after an error it drops what it is given."""
-
-    def write(self, data: bytes) -> None: ...
-
-    async def flush(self, seconds: float) -> None:
-        """Wait until everything is written, but not longer than that."""
-
-    def stop(self) -> bool:
-        """Write no more; tells whether the descriptor is out of use."""
 
 
 class FdReader:
@@ -97,10 +71,9 @@ class FdReader:
         if not self._plain:
             self._loop.remove_reader(self._fd)
 
-    def stop(self) -> bool:
+    def stop(self) -> None:
         self.pause()
         self._over = True
-        return True
 
     def _read(self) -> None:
         # A descriptor that is ready does not block, so its flags, which others may share, stay.
@@ -138,7 +111,9 @@ class FdWriter:
         self._full = False
         self._over = False
         self._plain = stat.S_ISREG(os.fstat(fd).st_mode) or not self._can_wait()
-        self._unblocked = not self._plain and platform.unblock(fd)
+        self._unblocked = not self._plain and os.get_blocking(fd)
+        if self._unblocked:
+            os.set_blocking(fd, False)
 
     def write(self, data: bytes) -> None:
         if self._over:
@@ -156,7 +131,7 @@ class FdWriter:
             async with asyncio.timeout(seconds):
                 await self._idle.wait()
 
-    def stop(self) -> bool:
+    def stop(self) -> None:
         if self._waiting:
             self._loop.remove_writer(self._fd)
             self._waiting.clear()
@@ -164,8 +139,8 @@ class FdWriter:
         self._idle.set()
         if self._unblocked:
             self._unblocked = False
-            platform.block(self._fd)
-        return True
+            with suppress(OSError):
+                os.set_blocking(self._fd, True)
 
     def _can_wait(self) -> bool:
         try:
@@ -216,153 +191,6 @@ class FdWriter:
         self._on_lost(error)
 
 
-class ThreadReader:
-    """Reads in a thread: one piece at a time, the next when that one has been taken.
-
-    A thread that waits for input cannot be called back, so after `stop` it stays until the
-    process ends or one more piece comes, which it drops.
-    """
-
-    def __init__(self, fd: int, on_data: OnData, on_end: OnEnd) -> None:
-        self._fd = fd
-        self._on_data = on_data
-        self._on_end = on_end
-        self._loop = asyncio.get_running_loop()
-        self._may_read = threading.Semaphore(0)
-        self._reading = False
-        self._wanted = False
-        self._over = False
-        self._held: tuple[bytes, OSError | None] | None = None
-        threading.Thread(target=self._work, name="twofold-stdin", daemon=True).start()
-
-    def resume(self) -> None:
-        if self._wanted or self._over:
-            return
-        self._wanted = True
-        if self._held is not None:
-            self._loop.call_soon(self._deliver)
-        else:
-            self._ask()
-
-    def pause(self) -> None:
-        self._wanted = False
-
-    def stop(self) -> bool:
-        self._wanted = False
-        self._over = True
-        self._may_read.release()
-        return not self._reading
-
-    def _work(self) -> None:
-        while True:
-            self._may_read.acquire()
-            if self._over:
-                return
-            data, error = b"", None
-            try:
-                data = os.read(self._fd, PIECE)
-            except OSError as raised:
-                error = raised
-            if not _tell(self._loop, self._came, data, error):
-                return
-
-    def _ask(self) -> None:
-        if not self._reading:
-            self._reading = True
-            self._may_read.release()
-
-    def _came(self, data: bytes, error: OSError | None) -> None:
-        self._reading = False
-        self._held = (data, error)
-        self._deliver()
-
-    def _deliver(self) -> None:
-        if self._held is None or not self._wanted:
-            return
-        (data, error), self._held = self._held, None
-        if data:
-            self._ask()
-            self._on_data(data)
-        else:
-            self.stop()
-            self._on_end(_unless_hung_up(error))
-
-
-class ThreadWriter:
-    """Writes in a thread, in order."""
-
-    def __init__(self, fd: int, on_full: OnRoom, on_room: OnRoom, on_lost: OnLost) -> None:
-        self._fd = fd
-        self._on_full = on_full
-        self._on_room = on_room
-        self._on_lost = on_lost
-        self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._size = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._full = False
-        self._over = False
-        threading.Thread(target=self._work, name="twofold-stdout", daemon=True).start()
-
-    def write(self, data: bytes) -> None:
-        if self._over or not data:
-            return
-        self._size += len(data)
-        self._idle.clear()
-        self._queue.put(data)
-        if self._size > HIGH_WATER and not self._full:
-            self._full = True
-            self._on_full()
-
-    async def flush(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._idle.wait()
-
-    def stop(self) -> bool:
-        self._over = True
-        self._queue.put(None)
-        return self._idle.is_set()
-
-    def _work(self) -> None:
-        while (data := self._queue.get()) and not self._over:
-            rest = memoryview(data)
-            try:
-                while rest:
-                    rest = rest[os.write(self._fd, rest) :]
-            except OSError as error:
-                _tell(self._loop, self._lose, error)
-                return
-            if not _tell(self._loop, self._wrote, len(data)):
-                return
-
-    def _wrote(self, size: int) -> None:
-        self._size -= size
-        if not self._size:
-            self._idle.set()
-        if self._full and self._size <= LOW_WATER:
-            self._full = False
-            self._on_room()
-
-    def _lose(self, error: OSError) -> None:
-        self._over = True
-        self._idle.set()
-        if self._full:
-            self._full = False
-            self._on_room()
-        self._on_lost(error)
-
-
-def _tell(loop: asyncio.AbstractEventLoop, what: Callable[..., None], *facts: Any) -> bool:
-    """Have the loop call `what`; False if it is closed, and nobody is left to tell."""
-    try:
-        loop.call_soon_threadsafe(what, *facts)
-    except RuntimeError:
-        return False
-    return True
-
-
 def _unless_hung_up(error: OSError | None) -> OSError | None:
     """A terminal whose other side is gone says EIO: that is its way to end."""
     return None if error is not None and error.errno == errno.EIO else error
@@ -398,16 +226,12 @@ class Stdio:
         self,
         read_fd: int,
         write_fd: int,
-        release: Callable[[bool, bool], None],
+        release: Callable[[], None],
         flush_timeout: float = FLUSH_TIMEOUT,
     ) -> None:
-        """`release` is called at the end, with whether each descriptor is out of use."""
-        reader: type[FdReader | ThreadReader] = FdReader
-        writer: type[FdWriter | ThreadWriter] = FdWriter
-        if platform.THREADED_STDIO:
-            reader, writer = ThreadReader, ThreadWriter
-        self._reader: Reader = reader(read_fd, self._received, self._input_ended)
-        self._writer: Writer = writer(write_fd, self._is_full, self._has_room, self._output_lost)
+        """`release` is called at the end, when both descriptors are out of use."""
+        self._reader = FdReader(read_fd, self._received, self._input_ended)
+        self._writer = FdWriter(write_fd, self._is_full, self._has_room, self._output_lost)
         self._release = release
         self._flush_timeout = flush_timeout
         self._receiver: Receiver | None = None
@@ -437,10 +261,8 @@ class Stdio:
     ) -> "Stdio":
         """Speak over these two, which may be one; `close` closes them."""
 
-        def release(read_is_free: bool, write_is_free: bool) -> None:
-            free = {read_fd} if read_is_free else set()
-            free |= {write_fd} if write_is_free else set()
-            for fd in free:
+        def release() -> None:
+            for fd in {read_fd, write_fd}:
                 os.close(fd)
 
         return cls(read_fd, write_fd, release, flush_timeout)
@@ -493,7 +315,9 @@ class Stdio:
         finally:  # also when the loop is being closed
             if self._timer is not None:
                 self._timer.cancel()
-            self._release(self._reader.stop(), self._writer.stop())
+            self._reader.stop()
+            self._writer.stop()
+            self._release()
 
     # ---- what the descriptors say
 
@@ -548,8 +372,8 @@ class ClaimedStdio:
             )
         _check_open(0, sys.__stdin__, "input")
         _check_open(1, sys.__stdout__, "output")
-        self.read_fd = platform.private_copy(0)
-        self.write_fd = platform.private_copy(1)
+        self.read_fd = _private_copy(0)
+        self.write_fd = _private_copy(1)
         self._redirect()
         ClaimedStdio._claimed = self
 
@@ -563,19 +387,15 @@ class ClaimedStdio:
         # Text that was printed before and still waits goes where later text goes.
         self._line_buffering = _line_buffering(True)
 
-    def release(self, read_is_free: bool = True, write_is_free: bool = True) -> None:
-        """Give them back; what is still in use elsewhere is left as it is."""
+    def release(self) -> None:
+        """Give them back."""
         if ClaimedStdio._claimed is not self:
             return
         ClaimedStdio._claimed = None
         _line_buffering(self._line_buffering)
-        for fd, copy, is_free in (
-            (0, self.read_fd, read_is_free),
-            (1, self.write_fd, write_is_free),
-        ):
-            if is_free:
-                os.dup2(copy, fd)
-                os.close(copy)
+        for fd, copy in ((0, self.read_fd), (1, self.write_fd)):
+            os.dup2(copy, fd)
+            os.close(copy)
 
 
 @contextmanager
@@ -590,6 +410,12 @@ def claimed_stdio() -> Iterator[ClaimedStdio]:
         yield claimed
     finally:
         claimed.release()
+
+
+def _private_copy(fd: int) -> int:
+    """A duplicate of `fd` that child processes do not inherit."""
+    # never one of the standard three, even if standard error is closed
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 def _check_open(fd: int, at_start: TextIO | None, name: str) -> None:

@@ -13,10 +13,8 @@ import pytest
 
 from tests.support.commands import TWOFOLD
 from tests.support.raw_process import PATIENCE, alive, gone, raw_agent
-from twofold.transport import platform
+from twofold.transport import groups
 from twofold.transport.process import Process
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no groups to end")
 
 # an agent that hears nothing of the end of its input, in a wrapper, with a child of its own
 STUBBORN = """
@@ -124,7 +122,7 @@ def test_the_shell_ends_what_is_left_when_the_pipe_ends(lines: list[str], ended:
         said = "".join(f"{line}\n" for line in lines)
         for name, process in started.items():
             said = said.replace(name, str(process.pid))
-        shell = ["/bin/sh", "-c", platform._WATCH]
+        shell = ["/bin/sh", "-c", groups._WATCH]
         subprocess.run(shell, input=said.encode(), timeout=60, check=False)
         for name, process in started.items():
             if name in ended:
@@ -140,8 +138,8 @@ def test_the_shell_ends_what_is_left_when_the_pipe_ends(lines: list[str], ended:
 def test_without_a_shell_processes_are_started_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(platform, "_SHELL", "/no/such/shell")
-    monkeypatch.setattr(platform, "_watch", platform._Watch())
+    monkeypatch.setattr(groups, "_SHELL", "/no/such/shell")
+    monkeypatch.setattr(groups, "_watch", groups._Watch())
 
     async def main() -> None:
         process = await Process.spawn([sys.executable, "-c", "print(1)"])
