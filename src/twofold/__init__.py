@@ -55,8 +55,10 @@ if TYPE_CHECKING:
     from twofold.policy import Decided, Policy, Rule, Subject, parse_rule, read_policy
     from twofold.rpc.errors import RequestError, RequestFailed
     from twofold.session import Draft, Message, Session, Sessions, Terminal, ToolCall, snapshot
-    from twofold.transport.base import Transport, memory_pair
-    from twofold.transport.process import CommandNotStarted, ProcessEnded
+    from twofold.transport.base import Receiver, Transport
+    from twofold.transport.memory import memory_pair
+    from twofold.transport.process import CommandNotStarted, Process, ProcessEnded
+    from twofold.transport.stdio import Stdio
     from twofold.wire import v1, v2
     from twofold.wire.base import UNSET, Fault, Malformed
     from twofold.wire.codec import encode
@@ -101,8 +103,10 @@ __all__ = [
     "PeerError",
     "Policy",
     "Problem",
+    "Process",
     "ProcessEnded",
     "Question",
+    "Receiver",
     "Reply",
     "ReplyStream",
     "RequestError",
@@ -116,6 +120,7 @@ __all__ = [
     "Silent",
     "Store",
     "StoreFailed",
+    "Stdio",
     "Subject",
     "Subscription",
     "Terminal",
@@ -193,8 +198,10 @@ _LATER = {
         ("ChangeFeed", "ChangeSubscription", "Subscription"), "twofold.client.watching"
     ),
     "Problem": "twofold.peer.problems",
-    **dict.fromkeys(("CommandNotStarted", "ProcessEnded"), "twofold.transport.process"),
-    **dict.fromkeys(("Transport", "memory_pair"), "twofold.transport.base"),
+    **dict.fromkeys(("Receiver", "Transport"), "twofold.transport.base"),
+    "memory_pair": "twofold.transport.memory",
+    **dict.fromkeys(("CommandNotStarted", "Process", "ProcessEnded"), "twofold.transport.process"),
+    "Stdio": "twofold.transport.stdio",
     **dict.fromkeys(
         ("Draft", "Message", "Session", "Sessions", "Terminal", "ToolCall", "snapshot"),
         "twofold.session",

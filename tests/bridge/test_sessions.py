@@ -45,7 +45,7 @@ from twofold.convert.downgrader import is_plain
 from twofold.convert.losses import Losses, NotConvertible
 from twofold.convert.upgrader import Upgrader
 from twofold.session import Draft, Session
-from twofold.transport.base import memory_pair
+from twofold.transport.memory import memory_pair
 from twofold.wire import codec, v1, v2
 from twofold.wire.content import TextContent
 

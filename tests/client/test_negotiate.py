@@ -15,7 +15,7 @@ from tests.support.idle_clock import simulated
 from tests.support.raw_agent import V1, V2, Json, Problems, RawAgent, said, talk
 from twofold import Client, connect
 from twofold.client.negotiate import NotAnAgent, Silent
-from twofold.transport.base import memory_pair
+from twofold.transport.memory import memory_pair
 
 
 def asked_for(agent: RawAgent) -> list[int]:

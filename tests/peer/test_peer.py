@@ -18,13 +18,14 @@ from twofold.errors import (
     NoAnswer,
     PeerError,
 )
-from twofold.peer import peer
+from twofold.peer import answering
 from twofold.peer.inbox import Inbox
 from twofold.peer.peer import FLUSH, Peer
 from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestError, RequestFailed
 from twofold.rpc.messages import Notification, Request
-from twofold.transport.base import HIGH_WATER, MemoryTransport, memory_pair
+from twofold.transport.base import HIGH_WATER
+from twofold.transport.memory import MemoryTransport, memory_pair
 from twofold.wire import v2
 from twofold.wire.base import Malformed
 
@@ -155,12 +156,16 @@ ERRORS: list[tuple[Any, int, str]] = [
         "m failed: no (5): why",
     ),
     ({"code": 5, "message": "no", "data": [1]}, 5, "m failed: no (5)"),
-    ({"message": "no code"}, -32600, 'm failed: an error that is none (-32600): {"message": "no'),
-    ({"code": "x", "message": 5}, -32600, "m failed: an error that is none (-32600)"),
-    ("text", -32600, 'm failed: an error that is none (-32600): "text"'),
-    (None, -32600, "m failed: an error that is none (-32600): null"),
-    ([], -32600, "m failed: an error that is none (-32600): []"),
-    ({}, -32600, "m failed: an error that is none (-32600): {}"),
+    (
+        {"message": "no code"},
+        -32600,
+        'm failed: the peer sent a malformed error (-32600): {"message": "no',
+    ),
+    ({"code": "x", "message": 5}, -32600, "m failed: the peer sent a malformed error (-32600)"),
+    ("text", -32600, 'm failed: the peer sent a malformed error (-32600): "text"'),
+    (None, -32600, "m failed: the peer sent a malformed error (-32600): null"),
+    ([], -32600, "m failed: the peer sent a malformed error (-32600): []"),
+    ({}, -32600, "m failed: the peer sent a malformed error (-32600): {}"),
 ]
 
 
@@ -719,7 +724,7 @@ class Unread:
     @property
     def waiting(self) -> int:
         """How many bytes wait to be read."""
-        return sum(map(len, self.theirs._waiting))
+        return sum(map(len, self.theirs._incoming))
 
 
 def test_a_peer_that_never_reads_makes_senders_wait_and_memory_is_bounded() -> None:
@@ -860,8 +865,8 @@ def test_a_handler_that_asks_the_peer_does_not_hold_it() -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small limits, so that a flood is small."""
-    monkeypatch.setattr(peer, "SERVED", 10)
-    monkeypatch.setattr(peer, "REFUSED", 30)
+    monkeypatch.setattr(answering, "SERVED", 10)
+    monkeypatch.setattr(answering, "REFUSED", 30)
 
 
 @pytest.mark.usefixtures("few")

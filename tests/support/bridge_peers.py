@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, Literal, ParamSpec
 
 from twofold.bridge import Bridge
-from twofold.transport.base import MemoryTransport, memory_pair
+from twofold.transport.memory import MemoryTransport, memory_pair
 
 Json = dict[str, Any]
 P = ParamSpec("P")

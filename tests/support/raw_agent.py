@@ -18,7 +18,7 @@ from typing import Any
 
 from twofold.client.client import Client, connect
 from twofold.peer.problems import Problem
-from twofold.transport.base import MemoryTransport, memory_pair
+from twofold.transport.memory import MemoryTransport, memory_pair
 
 Json = Any
 Answer = Json | Callable[["RawAgent", Json], None]

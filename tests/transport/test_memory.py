@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 
 from tests.support.receiver import Recorder
 from tests.support.simulated import simulate, turns
-from twofold.transport.base import HIGH_WATER, MemoryTransport, Transport, memory_pair
+from twofold.transport.base import HIGH_WATER, Transport
+from twofold.transport.memory import MemoryTransport, memory_pair
 
 
 @asynccontextmanager

@@ -22,7 +22,6 @@ from twofold.transport.stdio import (
     Stdio,
     StdioLost,
     StdioUnavailable,
-    claimed_stdio,
 )
 
 WHOLE = bytes(range(256)) * 4096
@@ -549,7 +548,8 @@ def test_what_is_claimed_is_private_given_back_and_claimed_only_once(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     before = os.fstat(0), os.fstat(1)
-    with claimed_stdio() as claimed:
+    claimed = ClaimedStdio()
+    try:
         assert min(claimed.read_fd, claimed.write_fd) > 2
         assert not os.get_inheritable(claimed.read_fd)
         assert not os.get_inheritable(claimed.write_fd)
@@ -559,8 +559,9 @@ def test_what_is_claimed_is_private_given_back_and_claimed_only_once(
         os.write(1, b"stray\n")
         with pytest.raises(StdioUnavailable, match="already carry a conversation"):
             ClaimedStdio()
+    finally:
+        claimed.release()
     assert capfd.readouterr() == ("protocol\n", "stray\n")
     assert [os.path.samestat(before[fd], os.fstat(fd)) for fd in (0, 1)] == [True, True]
     claimed.release()  # a second time does nothing
-    with claimed_stdio():
-        pass
+    ClaimedStdio().release()

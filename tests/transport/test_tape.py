@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.support.receiver import Recorder
 from tests.support.simulated import simulate, turns
 from twofold.cli.commands import commands
-from twofold.transport.base import memory_pair
+from twofold.transport.memory import memory_pair
 from twofold.transport.tape import Tape, Taped
 
 Json = dict[str, Any]

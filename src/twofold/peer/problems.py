@@ -1,4 +1,8 @@
-"""What went wrong and was survived: reported to a callback, by default to the logger `twofold`."""
+"""Problems that did not end the conversation, and where they are reported.
+
+They go to the `on_problem` callback of a client, an agent or a bridge; by default they are logged
+as warnings of the logger `twofold`.
+"""
 
 import logging
 from collections.abc import Callable
@@ -16,9 +20,15 @@ ProblemKind: TypeAlias = Literal[
 
 
 class Problem(Struct, frozen=True):
-    """Something that went wrong and was survived."""
+    """Something that went wrong and did not end the conversation.
+
+    `str(problem)` is one line that is safe to show.
+    """
 
     kind: ProblemKind
+    """What went wrong: noise (a line that is no message), answer (a response to nothing), update
+    (one that cannot be used), handler (one that raised), stuck (a handler that did not return),
+    version (the peer mixes versions), loss (something one version cannot express), limit."""
     text: str
     session_id: str | None = None
     error: BaseException | None = None
@@ -32,25 +42,25 @@ Report: TypeAlias = Callable[[Problem], None]
 
 
 def log(problem: Problem) -> None:
-    """Where problems go unless someone wants them."""
+    """Log a problem: what happens to it where there is no callback."""
     _log.warning("%s", problem, exc_info=problem.error)
 
 
 def described(error: BaseException) -> str:
-    """The kind of an error and what it says, if it can say anything."""
+    """The type of an error and its message, if it has one that can be shown."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # someone else's error, and someone else's way to show it
+    except Exception:  # an error of somebody else, whose `__str__` may raise
         return type(error).__name__
 
 
 def guarded(report: Report) -> Report:
-    """`report`, from which nothing comes back: whoever is told of a problem must not make one."""
+    """A `report` that never raises: an error in the callback is logged."""
 
-    def tell(problem: Problem) -> None:
+    def safely(problem: Problem) -> None:
         try:
             report(problem)
         except Exception:
-            _log.exception("Whoever is told of problems failed; the problem was: %s", problem)
+            _log.exception("The on_problem callback raised; the problem was: %s", problem)
 
-    return tell
+    return safely

@@ -1,8 +1,8 @@
-"""This process's standard input and output as a transport: how an agent is spoken to.
+"""Standard input and output of this process as a transport: how an agent talks to its client.
 
-While the protocol has them, nothing else does: `claimed_stdio` gives it private copies, lets
-everything that would be printed go to standard error, and leaves nothing to read on standard
-input. Pipes, sockets, terminals, plain files and /dev/null all serve. Nothing is changed for good.
+While the protocol uses them, nothing else does: the transport works on private copies, what would
+be printed goes to standard error, and standard input is empty. `Stdio.close` restores both. Pipes,
+sockets, terminals, plain files and /dev/null all serve.
 """
 
 import asyncio
@@ -12,202 +12,33 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Literal, TextIO, TypeAlias
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Literal, TextIO
 
 from twofold.errors import LocalError, PeerError
 from twofold.transport.base import HIGH_WATER, Receiver
 
-# Bytes from and to a file descriptor of this process, whatever it is.
-#
-# The event loop waits for pipes, sockets and terminals. What it refuses to wait for (plain files,
-# /dev/null) never makes one wait either: it is read in pieces, one in each turn of the loop, and
-# written directly. Nothing here closes a descriptor.
-
-
 PIECE = 64 * 1024
-"""As much as a pipe holds."""
+"""How many bytes are read at a time: as many as a pipe holds."""
 LOW_WATER = HIGH_WATER // 4
-
-OnData: TypeAlias = Callable[[bytes], None]
-OnEnd: TypeAlias = Callable[[OSError | None], None]
-OnLost: TypeAlias = Callable[[OSError], None]
-OnRoom: TypeAlias = Callable[[], None]
-
-
-class FdReader:
-    """Reads when the event loop says so."""
-
-    def __init__(self, fd: int, on_data: OnData, on_end: OnEnd) -> None:
-        self._fd = fd
-        self._on_data = on_data
-        self._on_end = on_end
-        self._loop = asyncio.get_running_loop()
-        # some systems can wait for a plain file, but then never tell of its end
-        self._plain = stat.S_ISREG(os.fstat(fd).st_mode)
-        self._next: asyncio.Handle | None = None
-        self._wanted = False
-        self._over = False
-
-    def resume(self) -> None:
-        if self._wanted or self._over:
-            return
-        self._wanted = True
-        if not self._plain:
-            try:
-                self._loop.add_reader(self._fd, self._read)
-            except OSError:
-                self._plain = True
-        if self._plain:
-            self._next = self._loop.call_soon(self._read)
-
-    def pause(self) -> None:
-        if not self._wanted:
-            return
-        self._wanted = False
-        if self._next is not None:
-            self._next.cancel()
-        if not self._plain:
-            self._loop.remove_reader(self._fd)
-
-    def stop(self) -> None:
-        self.pause()
-        self._over = True
-
-    def _read(self) -> None:
-        # A descriptor that is ready does not block, so its flags, which others may share, stay.
-        try:
-            data = os.read(self._fd, PIECE)
-        except BlockingIOError:
-            return
-        except OSError as error:
-            self._end(error)
-            return
-        if not data:
-            self._end(None)
-            return
-        if self._plain:
-            self._next = self._loop.call_soon(self._read)
-        self._on_data(data)
-
-    def _end(self, error: OSError | None) -> None:
-        self.stop()
-        self._on_end(_unless_hung_up(error))
-
-
-class FdWriter:
-    """Writes what it can at once, and the rest when the event loop says so."""
-
-    def __init__(self, fd: int, on_full: OnRoom, on_room: OnRoom, on_lost: OnLost) -> None:
-        self._fd = fd
-        self._on_full = on_full
-        self._on_room = on_room
-        self._on_lost = on_lost
-        self._loop = asyncio.get_running_loop()
-        self._waiting = bytearray()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._full = False
-        self._over = False
-        self._plain = stat.S_ISREG(os.fstat(fd).st_mode) or not self._can_wait()
-        self._unblocked = not self._plain and os.get_blocking(fd)
-        if self._unblocked:
-            os.set_blocking(fd, False)
-
-    def write(self, data: bytes) -> None:
-        if self._over:
-            return
-        if self._waiting:
-            self._waiting += data
-        else:
-            self._begin(data)
-        if len(self._waiting) > HIGH_WATER and not self._full:
-            self._full = True
-            self._on_full()
-
-    async def flush(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._idle.wait()
-
-    def stop(self) -> None:
-        if self._waiting:
-            self._loop.remove_writer(self._fd)
-            self._waiting.clear()
-        self._over = True
-        self._idle.set()
-        if self._unblocked:
-            self._unblocked = False
-            with suppress(OSError):
-                os.set_blocking(self._fd, True)
-
-    def _can_wait(self) -> bool:
-        try:
-            self._loop.add_writer(self._fd, lambda: None)
-        except OSError:
-            return False
-        self._loop.remove_writer(self._fd)
-        return True
-
-    def _begin(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self._send(rest) :]
-            if rest and not self._plain:
-                self._waiting += rest
-                self._idle.clear()
-                self._loop.add_writer(self._fd, self._go_on)
-                break
-
-    def _go_on(self) -> None:
-        sent = self._send(self._waiting)
-        if self._over:
-            return
-        del self._waiting[:sent]
-        if not self._waiting:
-            self._loop.remove_writer(self._fd)
-            self._idle.set()
-        if self._full and len(self._waiting) <= LOW_WATER:
-            self._full = False
-            self._on_room()
-
-    def _send(self, data: memoryview | bytearray) -> int:
-        """How much was taken: all of it, if there is nobody to take it."""
-        try:
-            return os.write(self._fd, data)
-        except BlockingIOError:
-            return 0
-        except OSError as error:
-            size = len(data)
-            self._lose(error)
-            return size
-
-    def _lose(self, error: OSError) -> None:
-        self.stop()
-        if self._full:  # nobody has to wait for what is dropped
-            self._full = False
-            self._on_room()
-        self._on_lost(error)
-
-
-def _unless_hung_up(error: OSError | None) -> OSError | None:
-    """A terminal whose other side is gone says EIO: that is its way to end."""
-    return None if error is not None and error.errno == errno.EIO else error
-
-
 FLUSH_TIMEOUT = 2.0
 """How many seconds `close` waits for what is still to be written."""
 GRACE = 1.0
-"""How long input may still come after the output was lost."""
+"""How many seconds input is still read after the output was lost."""
 
 
 class StdioUnavailable(LocalError):
-    """Standard input or output cannot be used for the protocol."""
+    """Standard input or output is closed, or used by another `Stdio`."""
 
 
 class StdioLost(PeerError):
-    """The client is gone from one side of the conversation."""
+    """Standard input or output failed: the client is probably gone.
+
+    Attributes:
+        stream: Which of the two failed.
+        reason: What the system reported.
+    """
 
     def __init__(self, stream: Literal["input", "output"], reason: str) -> None:
         done = "read from standard input" if stream == "input" else "written to standard output"
@@ -220,18 +51,14 @@ class Stdio:
     """Two file descriptors as a transport; make one with `open` or `from_fds`.
 
     The end of the input is not the end of the output: what is written after it is still sent.
+    The receiver's `ended` gets a `StdioLost` if one of the descriptors failed.
     """
 
     def __init__(
-        self,
-        read_fd: int,
-        write_fd: int,
-        release: Callable[[], None],
-        flush_timeout: float = FLUSH_TIMEOUT,
+        self, read_fd: int, write_fd: int, release: Callable[[], None], flush_timeout: float
     ) -> None:
-        """`release` is called at the end, when both descriptors are out of use."""
-        self._reader = FdReader(read_fd, self._received, self._input_ended)
-        self._writer = FdWriter(write_fd, self._is_full, self._has_room, self._output_lost)
+        self._reader = _Reader(read_fd, self._received, self._input_ended)
+        self._writer = _Writer(write_fd, self._is_full, self._has_room, self._output_lost)
         self._release = release
         self._flush_timeout = flush_timeout
         self._receiver: Receiver | None = None
@@ -244,9 +71,15 @@ class Stdio:
 
     @classmethod
     async def open(cls, *, flush_timeout: float = FLUSH_TIMEOUT) -> "Stdio":
-        """Speak over standard input and output; `close` gives them back.
+        """Take standard input and output for the protocol until `close`.
 
-        Until then `print` and child processes write to standard error. Raises `StdioUnavailable`.
+        Until then `print` and child processes write to standard error.
+
+        Args:
+            flush_timeout: How many seconds `close` waits for what is still to be written.
+
+        Raises:
+            StdioUnavailable: One of them is closed, or another `Stdio` has them.
         """
         claimed = ClaimedStdio()
         try:
@@ -259,7 +92,13 @@ class Stdio:
     def from_fds(
         cls, read_fd: int, write_fd: int, *, flush_timeout: float = FLUSH_TIMEOUT
     ) -> "Stdio":
-        """Speak over these two, which may be one; `close` closes them."""
+        """Use two descriptors, which may be the same one; `close` closes them.
+
+        Args:
+            read_fd: Read from.
+            write_fd: Written to.
+            flush_timeout: How many seconds `close` waits for what is still to be written.
+        """
 
         def release() -> None:
             for fd in {read_fd, write_fd}:
@@ -270,12 +109,12 @@ class Stdio:
     # ---- the transport
 
     def start(self, receiver: Receiver) -> None:
-        """From now on `receiver` is told what comes. What came before is kept for it."""
+        """Deliver to `receiver` from now on, beginning with what arrived before."""
         self._receiver = receiver
         if self._full:
             receiver.pause_writing()
         if self._closing is not None:
-            asyncio.get_running_loop().call_soon(self._tell_end, None)
+            asyncio.get_running_loop().call_soon(self._end, None)
             return
         if self._lost is not None:
             self._end_soon(self._lost)
@@ -283,30 +122,30 @@ class Stdio:
             self._reader.resume()
 
     def write(self, data: bytes) -> None:
-        """Send, without waiting. What nobody takes any more is dropped."""
+        """Send `data` without waiting; dropped if the output was lost."""
         if self._closing is None:
             self._writer.write(data)
 
     def pause_reading(self) -> None:
-        """The receiver has enough for now."""
+        """Read nothing until `resume_reading`."""
         self._paused = True
         self._reader.pause()
 
     def resume_reading(self) -> None:
-        """The receiver wants more."""
+        """Undo `pause_reading`."""
         self._paused = False
         if self._receiver is not None and self._closing is None:
             self._reader.resume()
 
     async def close(self) -> None:
-        """Send what waits, but not for long, and give the descriptors back.
+        """Send what waits to be sent, for a bounded time, and give the descriptors back.
 
-        The receiver is told the end at once and gets no more data.
+        The receiver's `ended` is called at once, and it receives no more data.
         """
         if self._closing is None:
             self._reader.pause()
             self._closing = asyncio.create_task(self._shut_down())
-            asyncio.get_running_loop().call_soon(self._tell_end, None)
+            asyncio.get_running_loop().call_soon(self._end, None)
         await asyncio.shield(self._closing)
 
     async def _shut_down(self) -> None:
@@ -319,28 +158,27 @@ class Stdio:
             self._writer.stop()
             self._release()
 
-    # ---- what the descriptors say
+    # ---- called by the reader and the writer
 
     def _received(self, data: bytes) -> None:
         if self._receiver is not None and self._closing is None and not self._ended:
             self._receiver.received(data)
 
     def _input_ended(self, error: OSError | None) -> None:
-        lost = None if error is None else StdioLost("input", _reason(error))
-        self._tell_end(self._lost or lost)
+        lost = None if error is None else StdioLost("input", error.strerror or str(error))
+        self._end(self._lost or lost)
 
     def _output_lost(self, error: OSError) -> None:
-        """Without output there is nothing to go on for, but what was sent is still read."""
+        """The conversation cannot go on without output, but what the client sent is still read."""
         if self._closing is None and not self._ended:
-            self._lost = StdioLost("output", _reason(error))
+            self._lost = StdioLost("output", error.strerror or str(error))
             if self._receiver is not None:
                 self._end_soon(self._lost)
 
     def _end_soon(self, error: StdioLost) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(GRACE, self._tell_end, error)
+        self._timer = asyncio.get_running_loop().call_later(GRACE, self._end, error)
 
-    def _tell_end(self, error: StdioLost | None) -> None:
+    def _end(self, error: StdioLost | None) -> None:
         if self._ended or self._receiver is None:
             return
         self._ended = True
@@ -360,8 +198,198 @@ class Stdio:
             self._receiver.resume_writing()
 
 
+# ---- one descriptor --------------------------------------------------------------------------
+#
+# The event loop waits for pipes, sockets and terminals. It refuses to wait for plain files and
+# /dev/null, which are always ready: those are read in pieces, one in each iteration of the loop,
+# and written directly. Nothing here closes a descriptor.
+
+
+class _Reader:
+    """Reads a descriptor between `resume` and `pause`; never calls back from inside `resume`."""
+
+    def __init__(
+        self,
+        fd: int,
+        on_data: Callable[[bytes], None],
+        on_end: Callable[[OSError | None], None],
+    ) -> None:
+        self._fd = fd
+        self._on_data = on_data
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        # some systems can wait for a plain file, but then never report its end
+        self._always_ready = stat.S_ISREG(os.fstat(fd).st_mode)
+        self._next: asyncio.Handle | None = None
+        self._reading = False
+        self._stopped = False
+
+    def resume(self) -> None:
+        if self._reading or self._stopped:
+            return
+        self._reading = True
+        if not self._always_ready:
+            try:
+                self._loop.add_reader(self._fd, self._read)
+            except OSError:
+                self._always_ready = True
+        if self._always_ready:
+            self._next = self._loop.call_soon(self._read)
+
+    def pause(self) -> None:
+        if not self._reading:
+            return
+        self._reading = False
+        if self._next is not None:
+            self._next.cancel()
+        if not self._always_ready:
+            self._loop.remove_reader(self._fd)
+
+    def stop(self) -> None:
+        self.pause()
+        self._stopped = True
+
+    def _read(self) -> None:
+        # A descriptor that is ready does not block, so its flags, which others may share, stay.
+        try:
+            data = os.read(self._fd, PIECE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            # EIO is how a terminal reports that its other side is gone: the end, and no failure
+            self._end(None if error.errno == errno.EIO else error)
+            return
+        if not data:
+            self._end(None)
+            return
+        if self._always_ready:
+            self._next = self._loop.call_soon(self._read)
+        self._on_data(data)
+
+    def _end(self, error: OSError | None) -> None:
+        self.stop()
+        self._on_end(error)
+
+
+class _Writer:
+    """Writes what it can at once, and the rest when the event loop reports that there is room.
+
+    After an error it drops what it is given.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        on_full: Callable[[], None],
+        on_room: Callable[[], None],
+        on_lost: Callable[[OSError], None],
+    ) -> None:
+        self._fd = fd
+        self._on_full = on_full
+        self._on_room = on_room
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._waiting = bytearray()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._full = False
+        self._stopped = False
+        self._always_ready = stat.S_ISREG(os.fstat(fd).st_mode) or not self._can_wait()
+        self._unblocked = not self._always_ready and os.get_blocking(fd)
+        if self._unblocked:
+            os.set_blocking(fd, False)
+
+    def write(self, data: bytes) -> None:
+        if self._stopped:
+            return
+        if self._waiting:
+            self._waiting += data
+        else:
+            self._write_now(data)
+        if len(self._waiting) > HIGH_WATER and not self._full:
+            self._full = True
+            self._on_full()
+
+    async def flush(self, seconds: float) -> None:
+        """Wait until everything is written, at most `seconds`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+
+    def stop(self) -> None:
+        if self._waiting:
+            self._loop.remove_writer(self._fd)
+            self._waiting.clear()
+        self._stopped = True
+        self._idle.set()
+        if self._unblocked:
+            self._unblocked = False
+            with suppress(OSError):
+                os.set_blocking(self._fd, True)
+
+    def _can_wait(self) -> bool:
+        try:
+            self._loop.add_writer(self._fd, lambda: None)
+        except OSError:
+            return False
+        self._loop.remove_writer(self._fd)
+        return True
+
+    def _write_now(self, data: bytes) -> None:
+        sent = self._send(data)
+        if sent == len(data):
+            return
+        rest = memoryview(data)[sent:]
+        while rest and self._always_ready:
+            rest = rest[self._send(rest) :]
+        if rest:
+            self._waiting += rest
+            self._idle.clear()
+            self._loop.add_writer(self._fd, self._write_waiting)
+
+    def _write_waiting(self) -> None:
+        sent = self._send(self._waiting)
+        if self._stopped:
+            return
+        del self._waiting[:sent]
+        if not self._waiting:
+            self._loop.remove_writer(self._fd)
+            self._idle.set()
+        if self._full and len(self._waiting) <= LOW_WATER:
+            self._full = False
+            self._on_room()
+
+    def _send(self, data: bytes | memoryview | bytearray) -> int:
+        """How many bytes were taken: all of them if the output is lost."""
+        try:
+            return os.write(self._fd, data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            size = len(data)
+            self._lose(error)
+            return size
+
+    def _lose(self, error: OSError) -> None:
+        self.stop()
+        if self._full:  # nobody has to wait for what is dropped
+            self._full = False
+            self._on_room()
+        self._on_lost(error)
+
+
+# ---- standard input and output ---------------------------------------------------------------
+
+
 class ClaimedStdio:
-    """Standard input and output, taken for the protocol until `release`."""
+    """Standard input and output, taken for the protocol until `release`.
+
+    The protocol uses `read_fd` and `write_fd`. Meanwhile standard output is standard error, for
+    this process and its children, and standard input is empty.
+
+    Raises:
+        StdioUnavailable: One of them is closed, or they are claimed already.
+    """
 
     _claimed: "ClaimedStdio | None" = None
 
@@ -384,32 +412,18 @@ class ClaimedStdio:
             os.dup2(2 if _is_open(2, sys.__stderr__) else null, 1)
         finally:
             os.close(null)
-        # Text that was printed before and still waits goes where later text goes.
-        self._line_buffering = _line_buffering(True)
+        # Text that was printed before and is still buffered goes where later text goes.
+        self._line_buffering = _set_line_buffering(True)
 
     def release(self) -> None:
-        """Give them back."""
+        """Restore standard input and output."""
         if ClaimedStdio._claimed is not self:
             return
         ClaimedStdio._claimed = None
-        _line_buffering(self._line_buffering)
+        _set_line_buffering(self._line_buffering)
         for fd, copy in ((0, self.read_fd), (1, self.write_fd)):
             os.dup2(copy, fd)
             os.close(copy)
-
-
-@contextmanager
-def claimed_stdio() -> Iterator[ClaimedStdio]:
-    """Take standard input and output for the protocol: read `read_fd`, write `write_fd`.
-
-    Inside, standard output is standard error, for this process and what it starts, and standard
-    input is empty. Raises `StdioUnavailable` if one of them is closed or taken.
-    """
-    claimed = ClaimedStdio()
-    try:
-        yield claimed
-    finally:
-        claimed.release()
 
 
 def _private_copy(fd: int) -> int:
@@ -425,8 +439,8 @@ def _check_open(fd: int, at_start: TextIO | None, name: str) -> None:
 
 
 def _is_open(fd: int, at_start: TextIO | None) -> bool:
-    # What was closed when the program started may by now be a file of someone else, often the
-    # event loop's; Python remembers it as None.
+    # A descriptor that was closed when the program started may by now be another file, often the
+    # event loop's; Python has None for a stream that was closed at the start.
     if at_start is None:
         return False
     try:
@@ -436,8 +450,8 @@ def _is_open(fd: int, at_start: TextIO | None) -> bool:
     return True
 
 
-def _line_buffering(wanted: bool) -> bool:
-    """Flush `sys.stdout` and set whether each line is written at once; tells what it was."""
+def _set_line_buffering(wanted: bool) -> bool:
+    """Flush `sys.stdout` and set whether each line is written at once; returns what it was."""
     stdout = sys.stdout
     was = getattr(stdout, "line_buffering", False)
     with suppress(OSError, ValueError):  # closed, or not to be written to
@@ -446,7 +460,3 @@ def _line_buffering(wanted: bool) -> bool:
         if stdout is not None:
             stdout.flush()
     return was
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
