@@ -27,18 +27,27 @@ if TYPE_CHECKING:
     from twofold.client.negotiate import (
         AgentDescription,
         NotAnAgent,
-        Silent,
+        AgentSilent,
         UnknownVersion,
         WrongVersion,
     )
+    from twofold.agent.session import AgentSession, NoSuchOption, SessionClosed
+    from twofold.agent.store import SessionExists, StoreFailed, UnknownSession
+    from twofold.agent.tools import NotCancellable
+    from twofold.agent.turn import Answer, Turn, TurnOver
+    from twofold.bridge import Bridge, LossLog
+    from twofold.client.client import Client, connect
+    from twofold.client.negotiate import AgentSilent, NotAnAgent, UnknownVersion, WrongVersion
     from twofold.client.permissions import Question
     from twofold.client.prompt_blocks import FileNotReadable
     from twofold.client.prompting import Reply, ReplyStream, TurnFailed
     from twofold.client.session import ClientSession
     from twofold.client.watching import ChangeFeed, ChangeSubscription, Subscription
+    from twofold.client.turns import FileNotReadable, Reply, TurnFailed
     from twofold.convert.downgrade import downgrade
     from twofold.convert.downgrader import Downgrader
     from twofold.convert.losses import Loss, Losses, NotConvertible
+    from twofold.convert.patches import BadPatch
     from twofold.convert.upgrade import upgrade
     from twofold.convert.upgrader import Upgrader
     from twofold.errors import (
@@ -53,12 +62,15 @@ if TYPE_CHECKING:
     )
     from twofold.peer.problems import Problem
     from twofold.policy import Decided, Policy, Rule, Subject, parse_rule, read_policy
+    from twofold.policy.rules import BadRule
+    from twofold.policy.written import BadPolicy
     from twofold.rpc.errors import RequestError, RequestFailed
     from twofold.session import Draft, Message, Session, Sessions, Terminal, ToolCall, snapshot
+    from twofold.session.reduce import NotBase64
     from twofold.transport.base import Receiver, Transport
     from twofold.transport.memory import memory_pair
     from twofold.transport.process import CommandNotStarted, Process, ProcessEnded
-    from twofold.transport.stdio import Stdio
+    from twofold.transport.stdio import Stdio, StdioLost, StdioUnavailable
     from twofold.wire import v1, v2
     from twofold.wire.base import UNSET, Fault, Malformed
     from twofold.wire.codec import encode
@@ -70,8 +82,12 @@ __all__ = [
     "Agent",
     "AgentDescription",
     "AgentSession",
+    "AgentSilent",
     "Answer",
     "BadAnswer",
+    "BadPatch",
+    "BadPolicy",
+    "BadRule",
     "Bridge",
     "ChangeFeed",
     "ChangeSubscription",
@@ -98,6 +114,8 @@ __all__ = [
     "NoAnswer",
     "NoSuchOption",
     "NotAnAgent",
+    "NotBase64",
+    "NotCancellable",
     "NotConvertible",
     "NotSupported",
     "PeerError",
@@ -117,10 +135,13 @@ __all__ = [
     "SessionExists",
     "SessionList",
     "Sessions",
-    "Silent",
+    "AgentSilent",
     "Store",
     "StoreFailed",
     "Stdio",
+    "StdioLost",
+    "StdioUnavailable",
+    "StoreFailed",
     "Subject",
     "Subscription",
     "Terminal",
@@ -156,6 +177,7 @@ _LATER = {
     "downgrade": "twofold.convert.downgrade",
     "Downgrader": "twofold.convert.downgrader",
     **dict.fromkeys(("Loss", "Losses", "NotConvertible"), "twofold.convert.losses"),
+    "BadPatch": "twofold.convert.patches",
     "upgrade": "twofold.convert.upgrade",
     "Upgrader": "twofold.convert.upgrader",
     **dict.fromkeys(
@@ -168,6 +190,8 @@ _LATER = {
     **dict.fromkeys(
         ("Decided", "Policy", "Rule", "Subject", "parse_rule", "read_policy"), "twofold.policy"
     ),
+    "BadRule": "twofold.policy.rules",
+    "BadPolicy": "twofold.policy.written",
     **dict.fromkeys(("RequestError", "RequestFailed"), "twofold.rpc.errors"),
     "Agent": "twofold.agent.agent",
     "InvalidArgument": "twofold.agent.arguments",
@@ -187,7 +211,7 @@ _LATER = {
     **dict.fromkeys(("Answer", "Turn", "TurnOver"), "twofold.agent.turn"),
     **dict.fromkeys(("Client", "SessionList", "connect"), "twofold.client.client"),
     **dict.fromkeys(
-        ("AgentDescription", "NotAnAgent", "Silent", "UnknownVersion", "WrongVersion"),
+        ("AgentDescription", "NotAnAgent", "AgentSilent", "UnknownVersion", "WrongVersion"),
         "twofold.client.negotiate",
     ),
     "FileNotReadable": "twofold.client.prompt_blocks",
@@ -197,15 +221,27 @@ _LATER = {
     **dict.fromkeys(
         ("ChangeFeed", "ChangeSubscription", "Subscription"), "twofold.client.watching"
     ),
+    **dict.fromkeys(("AgentSession", "NoSuchOption", "SessionClosed"), "twofold.agent.session"),
+    **dict.fromkeys(("SessionExists", "StoreFailed", "UnknownSession"), "twofold.agent.store"),
+    "NotCancellable": "twofold.agent.tools",
+    **dict.fromkeys(("Answer", "Turn", "TurnOver"), "twofold.agent.turn"),
+    **dict.fromkeys(("Client", "connect"), "twofold.client.client"),
+    **dict.fromkeys(
+        ("AgentSilent", "NotAnAgent", "UnknownVersion", "WrongVersion"), "twofold.client.negotiate"
+    ),
+    "Question": "twofold.client.permissions",
+    "ClientSession": "twofold.client.session",
+    **dict.fromkeys(("FileNotReadable", "Reply", "TurnFailed"), "twofold.client.turns"),
     "Problem": "twofold.peer.problems",
     **dict.fromkeys(("Receiver", "Transport"), "twofold.transport.base"),
     "memory_pair": "twofold.transport.memory",
     **dict.fromkeys(("CommandNotStarted", "Process", "ProcessEnded"), "twofold.transport.process"),
-    "Stdio": "twofold.transport.stdio",
+    **dict.fromkeys(("Stdio", "StdioLost", "StdioUnavailable"), "twofold.transport.stdio"),
     **dict.fromkeys(
         ("Draft", "Message", "Session", "Sessions", "Terminal", "ToolCall", "snapshot"),
         "twofold.session",
     ),
+    "NotBase64": "twofold.session.reduce",
     **dict.fromkeys(("UNSET", "Fault", "Malformed"), "twofold.wire.base"),
     "encode": "twofold.wire.codec",
 }

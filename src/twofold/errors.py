@@ -1,17 +1,18 @@
-"""The error tree, by blame.
+"""The roots of the error tree, by blame, and the errors of any connection.
 
 `PeerError`: the other side sent something we cannot use. `LocalError`: this program asked for
-something that cannot be done. An error holds its facts; the text says whose fault it is and what
-to do. Nothing here knows the protocol.
+something that cannot be done. Every other public error is a subclass of one of these, defined
+beside the code that raises it and exported by `twofold`. An error holds its facts as attributes;
+its text states what failed and what to do. Nothing here depends on the protocol.
 """
 
 
 class TwofoldError(Exception):
-    """Everything Twofold raises on purpose."""
+    """The base class of every error that Twofold raises on purpose."""
 
 
 class PeerError(TwofoldError):
-    """The peer sent something that breaks the protocol."""
+    """The peer sent something that breaks the protocol, or is gone."""
 
 
 class LocalError(TwofoldError):
@@ -19,15 +20,20 @@ class LocalError(TwofoldError):
 
 
 class ConnectionEnded(PeerError):
-    """The peer is gone, and with it the answer to whatever was asked."""
+    """The peer closed the connection; whatever was requested gets no response."""
 
 
 class ConnectionClosed(LocalError):
-    """The connection was closed by this program."""
+    """This program closed the connection while a request was pending, or before it was sent."""
 
 
 class NoAnswer(PeerError):
-    """The peer did not answer in time."""
+    """The peer did not answer in time.
+
+    Attributes:
+        method: The method of the request.
+        seconds: How long the response was waited for.
+    """
 
     def __init__(self, who: str, method: str, seconds: float) -> None:
         super().__init__(f"The {who} did not answer {method} within {seconds:g} seconds.")
@@ -36,7 +42,12 @@ class NoAnswer(PeerError):
 
 
 class BadAnswer(PeerError):
-    """The peer answered with something that the protocol does not allow there."""
+    """The peer answered with a result that the protocol does not allow there.
+
+    Attributes:
+        method: The method of the request.
+        reason: What is wrong with the result.
+    """
 
     def __init__(self, who: str, method: str, reason: str) -> None:
         super().__init__(f"The {who} answered {method} with something else than a result: {reason}")
@@ -45,4 +56,4 @@ class BadAnswer(PeerError):
 
 
 class NotSupported(LocalError):
-    """This program asked for something that the peer said it cannot do."""
+    """This program asked for something that the peer does not support."""

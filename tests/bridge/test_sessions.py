@@ -596,7 +596,7 @@ def test_a_whole_client_sees_the_same_with_and_without_a_bridge(version: Version
 FEW, MANY = 1_000, 20_000
 
 
-class Silent(Heard):
+class AgentSilent(Heard):
     """A side that forgets what it hears."""
 
     def send(self, line: bytes) -> None:
@@ -659,7 +659,7 @@ UPWARDS: dict[str, list[Json]] = {
 @pytest.mark.parametrize("kind", DOWNWARDS)
 def test_what_is_remembered_for_a_client_of_version_1_does_not_grow(kind: str) -> None:
     talk = Talk()
-    talk.down.client.side = Silent("client")
+    talk.down.client.side = AgentSilent("client")
     talk.log._every = None
     lines = [note(update) for update in DOWNWARDS[kind]]
 
@@ -677,7 +677,7 @@ def test_what_is_remembered_for_a_client_of_version_1_does_not_grow(kind: str) -
 @pytest.mark.parametrize("kind", UPWARDS)
 def test_what_is_remembered_for_a_client_of_version_2_does_not_grow(kind: str) -> None:
     problems: list[Any] = []
-    ends = (Silent("client"), Silent("agent"))
+    ends = (AgentSilent("client"), AgentSilent("agent"))
     able = v1.AgentCapabilities()
     up = Up(*ends, LossLog(), problems.append, lambda seconds, call: lambda: None, able)
     lines = [note(update) for update in UPWARDS[kind]]
@@ -688,7 +688,7 @@ def test_what_is_remembered_for_a_client_of_version_2_does_not_grow(kind: str) -
 def test_what_is_remembered_would_be_seen_to_grow() -> None:
     """The tests above would be none if they weighed nothing."""
     talk = Talk()
-    talk.down.client.side = Silent("client")
+    talk.down.client.side = AgentSilent("client")
 
     def speak(number: int) -> None:
         talk.down.from_agent(note(said("A", str(number % FEW))))

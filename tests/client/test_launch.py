@@ -14,7 +14,7 @@ from tests.support import raw_process
 from tests.support.raw_process import raw_agent
 from tests.support.simulated import simulate
 from twofold.client.launch import Launch, Seconds, on_signals
-from twofold.client.negotiate import Silent
+from twofold.client.negotiate import AgentSilent
 from twofold.transport.process import ProcessEnded
 from twofold.transport.tape import Tape
 
@@ -123,9 +123,9 @@ def test_an_agent_that_dies_at_the_start_is_told_with_its_last_words() -> None:
 def test_silence_behind_a_tape_is_told_with_the_last_words() -> None:
     async def main() -> None:
         async with Launch(WARNS, record=io.BytesIO()).client():
-            raise Silent(3, "")
+            raise AgentSilent(3, "")
 
-    with pytest.raises(Silent, match="within 3 seconds") as caught:
+    with pytest.raises(AgentSilent, match="within 3 seconds") as caught:
         raw_process.run(main())
     assert caught.value.stderr == "no key\nlast line"
 

@@ -14,7 +14,7 @@ import twofold
 from tests.support.idle_clock import simulated
 from tests.support.raw_agent import V1, V2, Json, Problems, RawAgent, said, talk
 from twofold import Client, connect
-from twofold.client.negotiate import NotAnAgent, Silent
+from twofold.client.negotiate import AgentSilent, NotAnAgent
 from twofold.transport.memory import memory_pair
 
 
@@ -474,7 +474,7 @@ def test_a_command_that_waits_for_something_else_shows_what_it_said() -> None:
     error = failing(
         ["sh", "-c", "echo 'Ok to proceed? (y)' >&2; cat >/dev/null"], start_timeout=0.5
     )
-    assert isinstance(error, Silent)
+    assert isinstance(error, AgentSilent)
     assert error.stderr == "Ok to proceed? (y)"
     assert "Ok to proceed? (y)" in str(error)
 

@@ -20,7 +20,7 @@ from twofold.client.negotiate import (
     Able,
     AgentDescription,
     Offer,
-    Silent,
+    AgentSilent,
     StartOver,
     WantedVersion,
     check_setup,
@@ -187,7 +187,7 @@ class Client:
         except NoAnswer as error:
             process = self._transport if isinstance(self._transport, Process) else None
             printed = (process.stderr_tail, process.printed) if process is not None else ("",)
-            raise Silent(error.seconds, *printed) from None
+            raise AgentSilent(error.seconds, *printed) from None
         self._agree(agent, speaks_guide=version == "guide")
 
     def _agree(self, agent: AgentDescription, *, speaks_guide: bool = False) -> None:

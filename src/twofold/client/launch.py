@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from twofold.client.client import Client, Offered, connect
 from twofold.client.incoming import Elicit
-from twofold.client.negotiate import Silent, WantedVersion
+from twofold.client.negotiate import AgentSilent, WantedVersion
 from twofold.client.permissions import Ask
 from twofold.peer.problems import Report, log
 from twofold.policy import Policy
@@ -149,7 +149,7 @@ class Launch:
             on_slow: Called each second until the agent has answered.
 
         Raises:
-            PeerError: As for `connect`; `Silent` shows what the agent printed.
+            PeerError: As for `connect`; `AgentSilent` shows what the agent printed.
         """
         offer = {*self._offer, "login"} if login else self._offer
         waiting = Seconds(on_slow) if on_slow is not None else None
@@ -170,7 +170,7 @@ class Launch:
                 self.answered = True
                 self._note_agent(client)
                 yield client
-        except Silent as error:  # `connect` cannot see the process behind the tape
+        except AgentSilent as error:  # `connect` cannot see the process behind the tape
             raise self.silent(error.seconds) from None
         finally:
             if waiting is not None:
@@ -190,10 +190,10 @@ class Launch:
         """The error that ended the record before the connection, if there was one."""
         return self._record.fault if self._record is not None else None
 
-    def silent(self, seconds: float) -> Silent:
+    def silent(self, seconds: float) -> AgentSilent:
         """The error for an agent that did not answer within `seconds`."""
         printed = self._process.printed if self._process is not None else ""
-        return Silent(seconds, self._stderr_tail, printed)
+        return AgentSilent(seconds, self._stderr_tail, printed)
 
     @property
     def _stderr_tail(self) -> str:

@@ -77,7 +77,7 @@ class NotAnAgent(PeerError):
         )
 
 
-class Silent(NoAnswer):
+class AgentSilent(NoAnswer):
     """The agent runs, but does not answer `initialize`.
 
     Attributes:

@@ -88,15 +88,6 @@ OnQuestion: TypeAlias = Callable[[int | str, Question], None]
 """Called with the id of every permission request and its question, before anyone decides."""
 
 
-class NoSuchOption(LocalError):
-    """The `ask` callback returned something else than one of the options or None."""
-
-    def __init__(self, answer: object) -> None:
-        super().__init__(
-            f"The answer to a permission request is one of its options or None, not {answer!r}."
-        )
-
-
 class Waiting(Struct, eq=False):
     """A pending request."""
 
@@ -274,7 +265,8 @@ class Permissions:
             if inspect.isawaitable(chosen):
                 chosen = await chosen
             if chosen is not None and chosen not in question.options:
-                raise NoSuchOption(chosen)
+                allowed = "one of its options or None"
+                raise LocalError(f"The answer to a permission is {allowed}, not {chosen!r}.")
         except Exception as error:
             text = f"The ask callback raised {described(error)}: the permission is rejected"
             self._report(Problem("handler", text, error=error))

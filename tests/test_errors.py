@@ -1,0 +1,73 @@
+"""Every error that a public call raises is exported and documented."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import twofold
+
+SOURCE = Path(twofold.__file__).parent
+PAGE = SOURCE.parents[1] / "docs" / "errors.md"
+
+# Errors without an underscore that no public call raises, and why.
+NOT_PUBLIC = {
+    "LineTooLong": "never raised: the connection reports it as a problem of kind noise",
+    "TooManyValues": "never raised: the connection reports it as a problem of kind noise",
+    "StartOver": "caught by the client, which starts the agent again",
+    "NotTakenUp": "of the commands, which load sessions by `client.known_sessions`",
+    "LoginNeeded": "of the commands, which log in by `client.login`",
+    "NoSuchWay": "of the commands, which log in by `client.login`",
+    "NoTerminal": "of the commands, which log in by `client.login`",
+    "LoginFailed": "of the commands, which log in by `client.login`",
+    "NoneToResume": "of the command `run`",
+    "UnknownScenario": "of the demo agent",
+    "Leave": "of the terminal client: the user leaves",
+    "TakesNothing": "of the terminal client: a slash command",
+    "UnknownOrder": "of the terminal client: a slash command",
+    "NoModes": "of the terminal client: a slash command",
+    "UnknownOption": "of the terminal client: a slash command",
+    "UnknownValue": "of the terminal client: a slash command",
+    "AmbiguousName": "of the terminal client: a slash command",
+}
+
+
+def classes() -> Iterator[tuple[str, set[str]]]:
+    """Every class of the source, and the names of its bases."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                yield node.name, {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+
+
+def errors() -> list[str]:
+    """The names of the classes that are exceptions, once for each class."""
+    found, known = list(classes()), {"Exception", "BaseException"}
+    while more := {name for name, bases in found if bases & known} - known:
+        known |= more
+    return [name for name, bases in found if bases & known]
+
+
+def test_every_error_is_exported_or_has_a_reason_not_to_be() -> None:
+    public = {name for name in errors() if not name.startswith("_")}
+    assert public - set(twofold.__all__) == set(NOT_PUBLIC)
+
+
+def test_no_two_errors_have_one_name() -> None:
+    names = errors()
+    assert sorted(names) == sorted(set(names))
+
+
+def test_every_exported_error_is_a_twofold_error_and_on_the_page_of_errors() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    exported = [name for name in errors() if name in twofold.__all__]
+    assert len(exported) > 30
+    for name in exported:
+        assert issubclass(getattr(twofold, name), twofold.TwofoldError)
+        assert f"`{name}`" in page, name
+
+
+def test_every_exported_error_states_whose_fault_it_is() -> None:
+    roots = {"TwofoldError", "NotConvertible", "RequestError"}
+    for name in {name for name in errors() if name in twofold.__all__} - roots:
+        error = getattr(twofold, name)
+        assert issubclass(error, twofold.PeerError) != issubclass(error, twofold.LocalError), name
