@@ -895,7 +895,7 @@ async def test_a_handler_that_is_stuck_three_times_in_a_row_hears_no_more() -> N
         assert len(fine) == 100
         assert now() - begun == pytest.approx(31)
     assert problems.of("stuck") == [
-        *["A handler did not come back within 10 seconds and was given up"] * 3,
+        *["A handler did not return within 10 seconds and was abandoned"] * 3,
         "A handler did not return 3 times in a row: it is not called any more",
     ]
 

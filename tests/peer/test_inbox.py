@@ -238,7 +238,7 @@ def test_failures_are_told_by_whose_fault_they_are() -> None:
         seen.inbox.put(blame, ValueError("we did it"))
         assert [(each.kind, str(each)) for each in seen.problems] == [
             ("update", "the peer did it (session s)"),
-            ("handler", "A handler failed: ValueError: we did it (session s)"),
+            ("handler", "A handler raised ValueError: we did it (session s)"),
         ]
 
     simulate(main())

@@ -17,7 +17,7 @@ from tests.support.receiver import PATIENCE, Recorder
 from twofold.transport import groups
 from twofold.transport import process as process_module
 from twofold.transport.base import HIGH_WATER, Transport
-from twofold.transport.commands import STDERR_KEPT, LastWords, shown
+from twofold.transport.commands import STDERR_KEPT, StderrTail, shown
 from twofold.transport.process import AT_WORK, CommandNotStarted, Process, ProcessEnded
 
 QUICK = (0.1, 0.1, 2.0)
@@ -510,7 +510,7 @@ def test_a_flood_on_stderr_does_not_block_and_its_end_is_kept() -> None:
 
 
 def test_the_memory_of_stderr_is_flat_and_its_text_safe_to_show() -> None:
-    words = LastWords()
+    words = StderrTail()
     for _ in range(1000):
         words.add("é\x1b[31mred\x1b[0m\r\n".encode() * 1000)
         assert len(words._bytes) <= 2 * STDERR_KEPT

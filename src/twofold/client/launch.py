@@ -24,7 +24,7 @@ from twofold.policy import Policy
 from twofold.rpc.frames import LIMIT
 from twofold.text import one_line
 from twofold.transport.base import Transport
-from twofold.transport.commands import LastWords
+from twofold.transport.commands import StderrTail
 from twofold.transport.process import Process
 from twofold.transport.tape import Tape, Taped
 
@@ -62,11 +62,11 @@ class RunOptions(Struct, kw_only=True):
     """Where to write the record of the connection."""
 
 
-class StderrTail:
+class RecentStderr:
     """The end of an agent's standard error since the last `forget`, to show beside a failure."""
 
     def __init__(self) -> None:
-        self._tail = LastWords()
+        self._tail = StderrTail()
 
     def add(self, data: bytes) -> None:
         """Add what the agent wrote."""
@@ -74,7 +74,7 @@ class StderrTail:
 
     def forget(self) -> None:
         """Drop what was written before a turn: it has nothing to do with it."""
-        self._tail = LastWords()
+        self._tail = StderrTail()
 
     async def settled(self) -> list[str]:
         """The last lines, safe to show, below a heading; empty if there are none.
@@ -118,7 +118,7 @@ class Launch:
         """Where the agent's process is started."""
         self.answered = False
         """Whether the agent has answered `initialize`."""
-        self.stderr = StderrTail()
+        self.stderr = RecentStderr()
         self._version = version
         self._policy = policy
         self._offer = offer

@@ -1,9 +1,9 @@
-"""One thing after the other: the inbox of a session.
+"""The inbox of a session: what arrives is handled one item after the other, in order.
 
-Whatever belongs to a session is handled in the order it came. A handler that is done at once is
-called at once, without a task; one that takes its time is waited for, and what comes meanwhile
-queues up behind it. One that never comes back is given up after a while and told of: it hurts its
-own session, and not for ever.
+A handler that returns at once is called at once, without a task. A handler that returns an
+awaitable is waited for, and what arrives meanwhile is queued behind it. One that does not return
+within `TIMEOUT` is abandoned and reported: a stuck handler delays its own session, and not for
+ever.
 """
 
 import asyncio
@@ -19,35 +19,44 @@ T = TypeVar("T")
 Handle: TypeAlias = Callable[[Any], Awaitable[None] | None]
 
 LIMIT = 1024 * 1024
-"""How many bytes of messages may queue up before the peer has to wait."""
+"""How many bytes of messages may be queued before the peer has to wait."""
 TIMEOUT = 30.0
-"""For how many seconds a handler is waited for."""
+"""How many seconds a handler is waited for."""
 
-_OVERHEAD = 64  # a message costs something even if it says little
+_OVERHEAD = 64  # bytes that every queued item counts beside its size
 
 
 class Place:
-    """Where a handler runs, and the tasks it started, while its inbox waits for it."""
+    """One call of a handler, as seen by the handler itself and by the tasks it starts."""
 
     __slots__ = ("inbox", "over")
 
     def __init__(self, inbox: "Inbox") -> None:
         self.inbox = inbox
         self.over = False
-        """The handler came back, or was given up."""
+        """Whether the handler has returned or was abandoned."""
 
 
 _inside: ContextVar[Place | None] = ContextVar("inside", default=None)
 
 
 def inside() -> Place | None:
-    """The handler that is running here: it must not wait for its own end."""
+    """The handler that runs in the current context: it must not wait for its own end."""
     place = _inside.get()
     return None if place is None or place.over else place
 
 
 class Inbox:
-    """Handles what is put into it in order. `hold` and `release` make the sender wait."""
+    """Calls handlers in order.
+
+    Args:
+        name: The id of the session, for problems.
+        report: Called with every problem.
+        hold: Called with the inbox when more than `limit` bytes are queued.
+        release: Called with the inbox when half of them have been handled.
+        limit: How many bytes may be queued.
+        timeout: How many seconds a handler is waited for.
+    """
 
     def __init__(
         self,
@@ -70,27 +79,28 @@ class Inbox:
         self._calling = False
         self._closed = False
         self._place: Place | None = None
-        """Where the handler runs that is waited for."""
+        """The handler that is waited for."""
         self._worker: asyncio.Task[None] | None = None
-        """Who waits for it."""
+        """The task that waits for it."""
         self._workers: set[asyncio.Task[Any]] = set()
-        """Those too that were given up and do not stop."""
+        """All such tasks, with those that were abandoned and have not ended."""
         self._since = 0.0
         self._watch: asyncio.TimerHandle | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether something is being handled."""
+        """Whether a handler runs."""
         return self._place is not None or self._calling
 
     def put(self, handle: Handle, item: Any, size: int = 0) -> None:
-        """Have `handle(item)` called when everything before it is done.
+        """Call `handle(item)` when everything before it has been handled.
 
-        `size` is that of a message; without it, it is handled even if the inbox is closed.
+        `size` is the size of a message in bytes. An item without a size settles something: it is
+        handled even if the inbox is closed.
         """
         if self._place is None and not self._calling:
             self._calling = True
-            try:  # as `_call` does, without the call: most things are handled just here
+            try:  # as `_call` does, without the call: most items are handled here
                 waiting = handle(item)
             except Exception as error:
                 self._failed(error)
@@ -109,7 +119,7 @@ class Inbox:
             self._hold(self)
 
     def put_next(self, handle: Handle, item: Any) -> None:
-        """Have `handle(item)` called right after what is being handled now."""
+        """Call `handle(item)` right after the handler that runs now."""
         if self._place is None and not self._calling:
             self.put(handle, item)
         else:
@@ -117,9 +127,9 @@ class Inbox:
             self._size += _OVERHEAD
 
     def close(self) -> None:
-        """Drop the messages that wait; from now on no handler is waited for, only called."""
+        """Drop the queued messages; from now on handlers are called and not waited for."""
         self._closed = True
-        # what is no message settles something, and whoever waits for that must not wait for ever
+        # an item without a size settles something: its caller must not wait for ever
         kept = [(handle, item) for handle, item, size in self._queue if not size]
         self._queue.clear()
         self._give_up()
@@ -128,12 +138,12 @@ class Inbox:
             self.put(handle, item)
 
     async def stopped(self, patience: float) -> None:
-        """Wait, not for long, until no handler runs any more; after `close`."""
+        """After `close`: wait until no handler runs any more, at most `patience` seconds."""
         others = self._workers - {asyncio.current_task()}
         if others:
             await asyncio.wait(others, timeout=patience)
 
-    # ---- one thing
+    # ---- calling
 
     def _call(self, handle: Handle, item: Any) -> Awaitable[None] | None:
         self._calling = True
@@ -149,11 +159,11 @@ class Inbox:
         if isinstance(error, PeerError):  # the peer's fault, not the handler's
             self._report(Problem("update", str(error), self.name, error))
             return
-        text = f"A handler failed: {described(error)}"
+        text = f"A handler raised {described(error)}"
         self._report(Problem("handler", text, self.name, error))
 
     def _next(self) -> Awaitable[None] | None:
-        """Handle what waits, up to the next handler that takes its time."""
+        """Handle queued items, up to the next handler that has to be waited for."""
         while self._queue:
             handle, item, size = self._queue.popleft()
             self._size -= size + _OVERHEAD
@@ -165,7 +175,7 @@ class Inbox:
                 return waiting
         return None
 
-    # ---- handlers that take their time
+    # ---- waiting for handlers
 
     def _start(self, waiting: Awaitable[None]) -> None:
         if self._closed:
@@ -191,7 +201,7 @@ class Inbox:
             _inside.set(place)
             await self._wait(waiting, place)
             if self._place is not place:
-                return  # it was given up: someone else goes on
+                return  # it was abandoned: another task goes on
             waiting = self._next()
             if waiting is not None:
                 place = self._entered(loop)
@@ -206,12 +216,12 @@ class Inbox:
             me = asyncio.current_task()
             if me is None or me.cancelling():
                 raise
-            self._failed(error)  # not the handler was cancelled: something that it waited for
+            self._failed(error)  # something that the handler waited for was cancelled
         finally:
             place.over = True
 
     def _dismiss(self, first: Awaitable[None]) -> None:
-        """Let handlers begin, for they were called, but wait for none of them."""
+        """Let the handlers begin, because they were called, and cancel them at once."""
         waiting: Awaitable[None] | None = first
         while waiting is not None:
             _stop(spawn(self._work(waiting, Place(self)), self._workers))
@@ -228,7 +238,7 @@ class Inbox:
             self._release(self)
 
     def _give_up(self) -> None:
-        """Wait no longer for the handler that runs."""
+        """Abandon the handler that runs."""
         if self._place is not None:
             self._place.over = True
         if self._worker is not None:
@@ -236,7 +246,7 @@ class Inbox:
         self._place = self._worker = None
 
     def _check(self) -> None:
-        """Give the handler up that has been running for too long."""
+        """Abandon the handler if it has been running for too long."""
         loop = asyncio.get_running_loop()
         self._watch = None
         if self._place is None:
@@ -246,7 +256,7 @@ class Inbox:
             self._watch = loop.call_later(left, self._check)
             return
         self._give_up()
-        text = f"A handler did not come back within {self._timeout:g} seconds and was given up"
+        text = f"A handler did not return within {self._timeout:g} seconds and was abandoned"
         self._report(Problem("stuck", text, self.name))
         waiting = self._next()
         if waiting is None:
@@ -256,12 +266,12 @@ class Inbox:
 
 
 def _stop(worker: asyncio.Task[None]) -> None:
-    """Cancel a task that may not have begun: it begins first, for a handler was called."""
+    """Cancel a task, but let it begin first: the handler was called already."""
     asyncio.get_running_loop().call_soon(worker.cancel)
 
 
 def spawn(work: Coroutine[Any, Any, T], keep: set[asyncio.Task[Any]]) -> asyncio.Task[T]:
-    """A task that is not forgotten before it is done."""
+    """Start a task and keep it in `keep` until it is done: asyncio itself holds no reference."""
     task = asyncio.create_task(work)
     keep.add(task)
     task.add_done_callback(keep.discard)

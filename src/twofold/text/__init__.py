@@ -1,4 +1,4 @@
-"""Text of peers, made safe to show. Knows nothing of the protocol."""
+"""Text of peers, made safe to show. Nothing here depends on the protocol."""
 
 from twofold.text.safe import one_line, sanitize
 from twofold.text.terminal import TerminalText, terminal_text

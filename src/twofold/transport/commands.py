@@ -1,6 +1,6 @@
-"""Whether a command can be started, and in words what became of it.
+"""Commands that Twofold starts: their check, their environment, and how they ended.
 
-The words are for people: they name the command, what happened to it, and what to do. Text of the
+The texts are for people: they name the command, what happened to it, and what to do. Output of the
 process is made safe to show.
 """
 
@@ -28,7 +28,12 @@ IS_IT = "Is it an ACP agent? Many programs need an option such as --acp to be on
 
 
 class CommandNotStarted(LocalError):
-    """A command could not be started."""
+    """A command could not be started.
+
+    Attributes:
+        command: The command and its arguments; empty if it was none.
+        reason: Why, and what to do.
+    """
 
     def __init__(self, command: Sequence[str], reason: str) -> None:
         which = f" ({shown(command)})" if command else ""
@@ -38,10 +43,15 @@ class CommandNotStarted(LocalError):
 
 
 class ProcessEnded(ConnectionEnded):
-    """A process ended before we were done with it.
+    """The agent's process ended, or closed its output, while the connection was open.
 
-    Without an exit code and without a signal it still runs, but closed its output. `stdout` is the
-    beginning of what it printed, if that was no message.
+    Attributes:
+        command: The command and its arguments.
+        exit_code: Its exit code; None if a signal ended it, or if it still runs.
+        signal: The name of the signal that ended it, if one did.
+        stderr: The end of its standard error.
+        stdout: The beginning of its standard output, if that was no message.
+        summary: How it ended, on one line.
     """
 
     def __init__(
@@ -59,8 +69,7 @@ class ProcessEnded(ConnectionEnded):
         self.stderr = _last_lines(stderr)
         self.stdout = first_lines(stdout)
         self.summary = f"The agent ({shown(command)}) {self._what()}"
-        """What became of it, on one line."""
-        super().__init__(f"{self.summary}. {self._last_words()}")
+        super().__init__(f"{self.summary}. {self._output()}")
 
     def _what(self) -> str:
         if self.signal is not None:
@@ -69,7 +78,7 @@ class ProcessEnded(ConnectionEnded):
             return f"ended with exit code {self.exit_code}"
         return "closed its output, but still runs"
 
-    def _last_words(self) -> str:
+    def _output(self) -> str:
         words = []
         if self.stderr:
             words.append(f"The end of its standard error:\n{indented(self.stderr)}")
@@ -84,7 +93,7 @@ PRINTED = "It printed this, which is no message of the protocol:"
 
 
 def indented(text: str) -> str:
-    """Lines of a process below a sentence about it."""
+    """Indent the output of a process, to stand below a sentence about it."""
     return "\n".join(f"  {line}" for line in text.split("\n"))
 
 
@@ -101,8 +110,8 @@ def printed(data: bytes | bytearray) -> str:
     return terminal_text(bytes(data))
 
 
-class LastWords:
-    """The end of a process's standard error, and no more than twice of it in memory."""
+class StderrTail:
+    """The end of a standard error: `STDERR_KEPT` bytes, at most twice as many in memory."""
 
     __slots__ = ("_bytes",)
 
@@ -110,7 +119,7 @@ class LastWords:
         self._bytes = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Take in what it wrote."""
+        """Append a piece of output."""
         self._bytes += data[-STDERR_KEPT:]
         if len(self._bytes) > 2 * STDERR_KEPT:
             del self._bytes[:-STDERR_KEPT]
@@ -140,13 +149,13 @@ def signal_name(returncode: int | None) -> str | None:
 
 
 def shown(command: Sequence[str]) -> str:
-    """The command as one would type it, on one line and not too long."""
+    """The command as one would type it, safe to show, on one line and not too long."""
     text = one_line(shlex.join(command))
     return text if len(text) <= LONGEST_COMMAND else f"{text[: LONGEST_COMMAND - 1]}…"
 
 
 def checked(command: Sequence[str], cwd: str | os.PathLike[str] | None) -> list[str]:
-    """The command as a list, if it is one and there is a directory to start it in."""
+    """The command as a list; raises `CommandNotStarted` if it is none, or `cwd` no directory."""
     if isinstance(command, str | bytes) or not isinstance(command, Sequence):
         raise CommandNotStarted(
             (), f"a command is a list such as ['npx', 'some-agent'], not {command!r}."
@@ -179,10 +188,10 @@ _PLAIN = frozenset(
 def plain_environment(
     overrides: Mapping[str, str | None], passed: Collection[str] = ()
 ) -> dict[str, str]:
-    """What any command needs of our environment, what is `passed` by name, and `overrides`.
+    """The variables that any command needs, those `passed` by name, and `overrides`.
 
-    A shell that a client is started from holds tokens and keys, and nothing tells them from other
-    variables: only those that are known to hold none are kept.
+    The environment of a client may hold tokens and keys, which nothing distinguishes from other
+    variables: only variables that are known to hold none are kept.
     """
     kept = [name for name in os.environ if name in _PLAIN or name.startswith("LC_")]
     base = {name: os.environ[name] for name in (*kept, *passed) if name in os.environ}

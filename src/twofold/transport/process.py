@@ -1,10 +1,9 @@
-"""A child process as a transport: its stdin and stdout are the stream.
+"""A child process as a transport: its standard input and output are the stream.
 
-The child leads a process group of its own, and the whole group ends with it: on `close`, and when
-the leader dies by itself, so that what a wrapper such as `npx` started does not stay behind.
-If this process itself is killed, so is the group.
-Standard error is always read, and its end is kept for the error that tells of a death. Nothing
-here waits without a bound, and a pipe the child closed is not an error but the end.
+The child leads a process group of its own. The whole group ends with it, on `close` and when the
+leader dies by itself, so that what a wrapper such as `npx` started does not stay behind. If this
+process is killed, so is the group. Standard error is always read, and its end is kept for the error
+that reports a death. Every wait is bounded. A pipe that the child closed is the end, not an error.
 """
 
 import asyncio
@@ -20,8 +19,8 @@ from twofold.transport.base import HIGH_WATER, Receiver
 from twofold.transport.commands import (
     STDOUT_KEPT,
     CommandNotStarted,
-    LastWords,
     ProcessEnded,
+    StderrTail,
     checked,
     environment,
     exit_code,
@@ -35,16 +34,17 @@ __all__ = ["CloseTimeouts", "CommandNotStarted", "Process", "ProcessEnded"]
 PIPE_SIZE = 1024 * 1024
 """How many bytes a pipe to a process should hold: as much as Linux gives to anyone."""
 GRACE = 1.0
-"""How long the exit may come after the end of the output, or the other way round."""
+"""How many seconds may pass between the end of the output and the exit, in either order."""
 LAST_CALL = 0.2
-"""How long pipes may stay open when nobody is left who should hold them."""
+"""How many seconds pipes may stay open after every process that should hold them has ended."""
 POLL = 0.01
+"""How many seconds pass between two looks at a group that is ending."""
 AT_WORK = 5
-"""How many times as long a process may take for its end that is still at work."""
+"""How many times longer a process that is still at work may take to end."""
 LITTLE = 0.02
-"""How many seconds of processor time a process may use and still be idle: timers tick."""
+"""How many seconds of processor time an idle process may use: timers tick."""
 HURRY = 0.5
-"""How many seconds each step of `close` may take when nobody wants to wait."""
+"""How many seconds each step of `close` may take after `hurry`."""
 
 Command: TypeAlias = Sequence[str]
 Directory: TypeAlias = str | os.PathLike[str]
@@ -56,16 +56,23 @@ class CloseTimeouts(NamedTuple):
     """How many seconds each step of `close` may take."""
 
     stdin: float = 2.0
-    """for the process to end because its input ended; a process that is at work has `AT_WORK`
-    times as much, as long as it uses the processor or writes something"""
+    """After the end of its input, until SIGTERM. A process that still uses the processor or writes
+    something has `AT_WORK` times as much."""
     terminate: float = 2.0
-    """for the group to end because it was asked to"""
+    """After SIGTERM, until SIGKILL."""
     kill: float = 2.0
-    """for the system to end it"""
+    """After SIGKILL."""
 
 
 class Process:
-    """A running command; make one with `spawn`."""
+    """A running command as a transport; make one with `spawn`.
+
+    The receiver's `ended` gets a `ProcessEnded` if the process ended by itself.
+
+    Attributes:
+        command: The command and its arguments.
+        pid: The id of the process, which is also that of its group.
+    """
 
     def __init__(
         self, command: Command, on_stderr: OnStderr | None, timeouts: tuple[float, float, float]
@@ -75,12 +82,12 @@ class Process:
         self._timeouts = CloseTimeouts(*timeouts)
         self._receiver: Receiver | None = None
         self._held: deque[bytes] = deque()
-        """What came before the start, while the pipes were being connected."""
+        """Data that arrived before `start`, while the pipes were being connected."""
         self._paused = False
         self._scheduled = False
         self._full = False
         self._ended = False
-        self._stderr = LastWords()
+        self._stderr = StderrTail()
         self._printed = bytearray()
         self._on_stderr = on_stderr
         self._open_pipes = {0, 1, 2}
@@ -103,10 +110,17 @@ class Process:
         on_stderr: OnStderr | None = None,
         close_timeouts: tuple[float, float, float] = CloseTimeouts(),
     ) -> "Process":
-        """Start `command`, with our environment and what `env` says; None removes a variable.
+        """Start a command.
 
-        `on_stderr` is given what the command writes to its standard error. Raises
-        `CommandNotStarted`.
+        Args:
+            command: The program and its arguments.
+            cwd: The directory to start it in; ours by default.
+            env: Variables to set beside our environment; None removes one.
+            on_stderr: Called with what the command writes to its standard error.
+            close_timeouts: How many seconds each step of `close` may take: see `CloseTimeouts`.
+
+        Raises:
+            CommandNotStarted: It could not be started; the text states why and what to do.
         """
         parts = checked(command, cwd)
         environ = environment(env or {})
@@ -115,7 +129,7 @@ class Process:
         try:
             await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # the process may be there already: it must not outlive the wish for it
+            # the process may run already: it must not outlive the call that asked for it
             with suppress(Exception):
                 await starting
                 process._kill_group()
@@ -125,26 +139,26 @@ class Process:
             raise CommandNotStarted(parts, why_not(error, parts[0], environ, cwd)) from error
         return process
 
-    # ---- what is known of it
+    # ---- facts
 
     @property
     def running(self) -> bool:
-        """Whether the process, not counting what it started, still runs."""
+        """Whether the process itself still runs, whatever its children do."""
         return not self._exited.is_set()
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, once it ended by itself."""
+        """The exit code, once the process has ended without a signal."""
         return exit_code(self._transport.get_returncode())
 
     @property
     def signal(self) -> str | None:
-        """The name of the signal that ended it, if one did."""
+        """The name of the signal that ended the process, if one did."""
         return signal_name(self._transport.get_returncode())
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what it wrote to its standard error, as text that is safe to show."""
+        """The end of its standard error, as text that is safe to show."""
         return self._stderr.text
 
     @property
@@ -155,35 +169,34 @@ class Process:
     # ---- the transport
 
     def start(self, receiver: Receiver) -> None:
-        """From now on `receiver` is told what comes. What came before is kept for it."""
+        """Deliver to `receiver` from now on, beginning with what arrived before."""
         self._receiver = receiver
         if self._full:
             receiver.pause_writing()
         self._schedule()
 
     def write(self, data: bytes) -> None:
-        """Send, without waiting. What a process that closed its input does not get is dropped."""
+        """Send `data` without waiting; dropped if the process closed its input."""
         if not self._ended and not self._stdin.is_closing():
             self._stdin.write(data)
 
     def pause_reading(self) -> None:
-        """The receiver has enough for now; the process will have to wait."""
+        """Read nothing until `resume_reading`: a process that goes on writing has to wait."""
         self._paused = True
         if self._closing is None:
             self._stdout.pause_reading()
 
     def resume_reading(self) -> None:
-        """The receiver wants more."""
+        """Undo `pause_reading`."""
         self._paused = False
         self._schedule()
 
     async def close(self) -> None:
-        """End the whole group: close its input, then TERM, then KILL; returns when it is gone.
+        """Close the input, send SIGTERM, then SIGKILL to the group; returns when the group is gone.
 
-        An agent that is still ending by itself is let to: one that uses the processor or writes
-        something after its input ended gets more time. `hurry` ends that.
-        The receiver is told the end at once and gets no more data. If the caller is cancelled
-        while it waits, the group is ended all the same.
+        A process that uses the processor or writes something after the end of its input gets more
+        time, unless `hurry` is called. The receiver's `ended` is called at once, and it receives no
+        more data. The group is ended even if the caller is cancelled while it waits.
         """
         if self._closing is None:
             self._cancel_timer()
@@ -193,10 +206,10 @@ class Process:
         await asyncio.shield(self._closing)
 
     def hurry(self) -> None:
-        """Have `close` wait no longer than it must, also one that is waiting already."""
+        """Shorten every step of `close`, even of one that is waiting already."""
         self._hurried.set()
 
-    # ---- what the pipes say
+    # ---- called by the event loop
 
     def _connected(self, transport: asyncio.SubprocessTransport) -> None:
         self._transport = transport
@@ -206,11 +219,11 @@ class Process:
         groups.guard(self.pid)
         self._stdin.set_write_buffer_limits(high=HIGH_WATER)
         _widen(self._stdout.get_extra_info("pipe"))
-        self._stdout.pause_reading()  # until someone wants it
+        self._stdout.pause_reading()  # until `start`
         if not self._stdout.is_closing():
             self._stdout.set_protocol(_Output(self, self._stdout.get_protocol()))
 
-    def _came(self, data: bytes) -> None:
+    def _received(self, data: bytes) -> None:
         self._pieces += 1
         if self._closing is not None or self._ended:
             return
@@ -221,7 +234,7 @@ class Process:
         else:
             self._receiver.received(data)
 
-    def _complained(self, data: bytes) -> None:
+    def _stderr_received(self, data: bytes) -> None:
         self._pieces += 1
         self._stderr.add(data)
         if self._on_stderr is not None:
@@ -232,11 +245,11 @@ class Process:
         if fd == 0:
             self._has_room()  # what is written from now on is dropped
         else:
-            self._look()
+            self._check_end()
 
     def _has_exited(self) -> None:
         self._exited.set()
-        self._look()
+        self._check_end()
 
     def _is_full(self) -> None:
         self._full = True
@@ -249,7 +262,7 @@ class Process:
             if self._receiver is not None:
                 self._receiver.resume_writing()
 
-    # ---- what the receiver is told
+    # ---- delivering, and finding the end
 
     def _schedule(self) -> None:
         if not self._scheduled and not self._ended and self._receiver is not None:
@@ -261,7 +274,7 @@ class Process:
         if self._ended or self._receiver is None:
             return
         if self._closing is not None:
-            self._tell_end(None)
+            self._end(None)
         elif self._paused:
             pass
         elif self._held:
@@ -273,21 +286,21 @@ class Process:
     def _read_on(self) -> None:
         self._stdout.resume_reading()
         if self._waited_enough and 1 in self._open_pipes:
-            # it died in the pause: what it had written must be read first
+            # it died while reading was paused: what it had written must be read first
             self._waited_enough = False
             self._wait(LAST_CALL)
         self._end_if_over()
 
-    def _look(self) -> None:
-        """Something ended: is it the end of all?"""
+    def _check_end(self) -> None:
+        """End the stream once stdout, stderr and the process have all ended, or soon after."""
         if self._closing is not None:
             return
         if self.running and 1 in self._open_pipes:
-            return  # it closed its standard error, as it may
+            return  # only its standard error is closed, which is allowed
         if not self.running and 1 not in self._open_pipes:
             self._kill_rest()
             if 2 in self._open_pipes and not self._ended:
-                self._wait(LAST_CALL)  # its last words may still be on their way
+                self._wait(LAST_CALL)  # the end of its standard error may still be in the pipe
             self._end_if_over()
         elif self._timer is None and not self._waited_enough and not self._ended:
             self._wait(GRACE)
@@ -304,7 +317,7 @@ class Process:
     def _timed_out(self) -> None:
         self._timer = None
         if not self.running and not self._group_ended:
-            # who holds the output now is not whom we started
+            # the process is gone, so another one of its group holds the output
             self._kill_rest()
             self._wait(LAST_CALL)
             return
@@ -315,7 +328,7 @@ class Process:
         over = not self.running and self._open_pipes <= {0}
         held = self._held or self._paused or self._receiver is None
         if (over or self._waited_enough) and not held and not self._ended:
-            self._tell_end(
+            self._end(
                 ProcessEnded(
                     self.command,
                     exit_code=self.exit_code,
@@ -325,7 +338,7 @@ class Process:
                 )
             )
 
-    def _tell_end(self, error: ProcessEnded | None) -> None:
+    def _end(self, error: ProcessEnded | None) -> None:
         self._ended = True
         self._cancel_timer()
         if self._closing is None:
@@ -338,7 +351,7 @@ class Process:
     # ---- ending it
 
     def _kill_rest(self) -> None:
-        """End what a dead leader left behind, once: later its number may be another's."""
+        """Kill what a dead leader left behind, once: the system may use its number again."""
         if not self._group_ended:
             self._group_ended = True
             if groups.exists(self.pid):
@@ -351,7 +364,7 @@ class Process:
 
     async def _shut_down(self) -> None:
         try:
-            self._stdout.resume_reading()  # it may have to write before it can end
+            self._stdout.resume_reading()  # the process may have to write before it can end
             self._stdin.close()
             await self._until_ended(self._timeouts.stdin)
             if self._alive:
@@ -370,7 +383,7 @@ class Process:
             groups.unguard(self.pid)
 
     async def _release(self) -> None:
-        """Give the pipes back, whoever else may hold them."""
+        """Close our ends of the pipes, whatever process may hold the others."""
         if self._stdin.get_write_buffer_size():
             self._stdin.abort()
         self._transport.close()
@@ -379,7 +392,7 @@ class Process:
                 await self._released.wait()
 
     async def _until_ended(self, seconds: float) -> None:
-        """Wait for the end that follows the end of the input, longer while work goes on."""
+        """Wait for the exit after the end of the input, longer while the process is at work."""
         if self._hurried.is_set():
             await self._until_exit(min(seconds, HURRY))
             return
@@ -399,7 +412,7 @@ class Process:
                 each.cancel()
 
     def _work(self) -> tuple[int, float]:
-        """What it has done so far: pieces of output, and seconds on a processor."""
+        """What the process has done so far: pieces of output, seconds of processor time."""
         return self._pieces, groups.processor_time(self.pid)
 
     async def _until_exit(self, seconds: float) -> None:
@@ -411,7 +424,7 @@ class Process:
         for number in range(int(seconds / POLL)):
             if not self._alive or (self._hurried.is_set() and number * POLL >= HURRY):
                 break
-            await asyncio.sleep(POLL)  # nobody tells us when those end whom we did not start
+            await asyncio.sleep(POLL)  # the system reports only the end of our own children
 
 
 async def _start(
@@ -431,21 +444,21 @@ def _widen(pipe: Any) -> None:
 
 
 class _Output(asyncio.Protocol):
-    """Hands what comes to a `Process` directly, without another turn of the loop."""
+    """Passes output to a `Process` directly, without another iteration of the loop."""
 
     def __init__(self, process: Process, pipe: asyncio.BaseProtocol) -> None:
         self._process = process
         self._pipe = pipe
 
     def data_received(self, data: bytes) -> None:
-        self._process._came(data)
+        self._process._received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._pipe.connection_lost(exc)
 
 
 class _Pipes(asyncio.SubprocessProtocol):
-    """Tells a `Process` what the event loop says of it."""
+    """Passes the events of the pipes and of the process to a `Process`."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -455,9 +468,9 @@ class _Pipes(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1:
-            self._process._came(data)
+            self._process._received(data)
         else:
-            self._process._complained(data)
+            self._process._stderr_received(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._process._pipe_ended(fd)

@@ -1,11 +1,10 @@
-"""A transport that writes down what passes: the whole conversation, as it was.
+"""A transport that records every message that passes through another transport.
 
-A tape is JSON Lines: a header with the format and whatever the caller wants to say of the
-conversation, then a record with number and time for each message in either direction, and for
-whatever else happened. A message stands in the field `message`, byte for byte; the messages of a
-batch stand one by one; what is no message stands in `text`, and what was around one in `noise`.
-`twofold show`, `fold` and `convert` read it. A tape that cannot be written stops, and never the
-conversation.
+A tape is JSON Lines: a header with the format and facts of the caller, then one record with a
+number and a time for each message in either direction and for other events. A message is in the
+field `message`, byte for byte. The messages of a batch are recorded one by one. A line that is no
+message is in `text`, and text around a message in `noise`. `twofold show`, `fold` and `convert`
+read tapes. A tape that cannot be written stops; the conversation goes on.
 """
 
 import codecs
@@ -32,11 +31,11 @@ Write: TypeAlias = Callable[[bytes], None]
 
 
 class Tape:
-    """Where a conversation is written down, as it happens: `write` is given line after line."""
+    """Writes the records of a conversation; `write` is called with one line at a time."""
 
     def __init__(self, write: Write, clock: Callable[[], float] = time.time) -> None:
         self.fault: OSError | None = None
-        """Why the tape ends before the conversation, if it does."""
+        """Why the tape could not be written any further, if so."""
         self._write = write
         self._clock = clock
         self._number = 0
@@ -44,7 +43,7 @@ class Tape:
 
     @classmethod
     def to(cls, file: IO[bytes], **about: Any) -> "Tape":
-        """A tape in a file; what was said is there as soon as it was said."""
+        """A tape in a file, flushed after every record; `about` goes into the header."""
 
         def write(line: bytes) -> None:
             rest = memoryview(line)
@@ -57,23 +56,23 @@ class Tape:
         return tape
 
     def line(self, direction: Direction, line: bytes) -> None:
-        """A line that someone sent."""
+        """Record a line that was sent."""
         messages = _messages(line)
         for noise, message in messages:
-            # the message stands there as it came, not as it would be written again
+            # the bytes of the message are kept, not parsed and encoded again
             facts = {"noise": _text(noise)} if noise else {}
             self._put(self._head(direction, facts)[:-1] + b',"message":' + message + b"}\n")
         if not messages:
             self.note(direction, text=_text(line))
 
     def stderr(self, data: bytes) -> None:
-        """Something that the agent wrote to its standard error."""
+        """Record output of the agent's standard error."""
         text = self._stderr.decode(data)  # a piece may end in the middle of a character
         if text:
             self.note("stderr", text=text)
 
     def note(self, kind: str, **facts: Any) -> None:
-        """Anything else that belongs to the story, such as how the agent ended."""
+        """Record any other event, such as how the agent ended."""
         self._put(self._head(kind, facts) + b"\n")
 
     def _head(self, kind: str, facts: dict[str, Any]) -> bytes:
@@ -90,7 +89,7 @@ class Tape:
 
 
 class Taped:
-    """A transport to an agent, and the tapes of what passes over it."""
+    """A transport to an agent that records on tapes what passes through it."""
 
     def __init__(self, transport: Transport, *tapes: Tape, line_limit: int = LIMIT) -> None:
         self._transport = transport
@@ -101,7 +100,7 @@ class Taped:
         }
 
     def start(self, receiver: Receiver) -> None:
-        self._transport.start(_Overheard(receiver, self))
+        self._transport.start(_TapedReceiver(receiver, self))
 
     def write(self, data: bytes) -> None:
         self.passed("c2a", data)
@@ -117,11 +116,11 @@ class Taped:
         await self._transport.close()
 
     def passed(self, direction: Direction, data: bytes) -> None:
-        """Some bytes passed."""
+        """Record the lines that `data` completes."""
         self._put(direction, self._lines[direction].feed(data))
 
     def ended(self) -> None:
-        """Nothing passes any more: what no newline ended is a line, too."""
+        """Record the last line of each direction, which no newline ended."""
         for direction, lines in self._lines.items():
             self._put(direction, lines.end())
 
@@ -134,8 +133,8 @@ class Taped:
                     tape.line(direction, line)
 
 
-class _Overheard:
-    """A receiver of a transport that is taped."""
+class _TapedReceiver:
+    """Records what arrives and passes it on to the receiver."""
 
     def __init__(self, receiver: Receiver, taped: Taped) -> None:
         self._receiver = receiver
@@ -152,14 +151,14 @@ class _Overheard:
         self._receiver.ended(error)
 
 
-# ---- what a line holds -----------------------------------------------------------------------
+# ---- the messages of a line ------------------------------------------------------------------
 
 _BEGINNING = re.compile(rb"[{\[]")
-_TRIES = 8  # a title may hold a bracket, too
+_TRIES = 8  # a terminal title before the message may hold a bracket, too
 
 
 def _messages(line: bytes) -> list[tuple[bytes, bytes]]:
-    """The messages that a connection finds in a line, each with the noise before it."""
+    """The messages that a connection would find in a line, each with the noise before it."""
     if not _holds_message(line):
         return []
     for noise, bare in _readings(line.strip()):
@@ -170,7 +169,7 @@ def _messages(line: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _readings(line: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The line, then what may be left of it without the control characters at its ends."""
+    """The line itself, then the line without the noise at its ends: (noise, rest)."""
     yield b"", line
     end = max(line.rfind(b"}"), line.rfind(b"]")) + 1
     for start in islice(_BEGINNING.finditer(line), _TRIES):
@@ -190,13 +189,13 @@ def _is_message(event: Any) -> bool:
 
 def _is_json(data: bytes) -> bool:
     try:
-        data.decode()  # which msgspec does not look at
+        data.decode()  # msgspec does not check it
         msgspec.json.decode(data, type=msgspec.Raw)  # makes no objects of it
     except UnicodeDecodeError:
         return False
     except msgspec.DecodeError:
         try:
-            codec.parse(data)  # a lone surrogate, which only an escape can say
+            codec.parse(data)  # a lone surrogate, which msgspec refuses
         except NotJson:
             return False
     return True
