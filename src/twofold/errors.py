@@ -50,7 +50,7 @@ class BadAnswer(PeerError):
     """
 
     def __init__(self, who: str, method: str, reason: str) -> None:
-        super().__init__(f"The {who} answered {method} with something else than a result: {reason}")
+        super().__init__(f"The {who} answered {method} with an invalid result: {reason}")
         self.method = method
         self.reason = reason
 

@@ -139,7 +139,7 @@ def test_no_sessions_are_no_error(options: list[str], told: str) -> None:
     ("command", "status", "told"),
     [
         (raw_agent(""), 1, "raw cannot list its sessions."),
-        (agent("1"), 1, "The agent answered session/list with something else than a result"),
+        (agent("1"), 1, "The agent answered session/list with an invalid result"),
         (["no-such-agent"], 7, "there is no command no-such-agent"),
         ([sys.executable, "-c", "exit('no key')"], 7, "no key"),
     ],

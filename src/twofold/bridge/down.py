@@ -368,7 +368,7 @@ class Down:
             result = read_result(answer, v2.PromptResponse)
         except Malformed as error:
             # it is no refusal, so the agent works on the prompt
-            text = f"The agent answered session/prompt with a malformed result: {error}"
+            text = f"The agent answered session/prompt with an invalid result: {error}"
             self._report(Problem("answer", text, session.session_id))
         turn.accepted(result)
         if isinstance(result, v2.PromptResponse) and result.message_id:
