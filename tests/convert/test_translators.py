@@ -587,6 +587,26 @@ def test_an_agent_may_say_what_the_user_said() -> None:
     assert up(user("hello")) == []
 
 
+def test_plain_text_of_an_answer_goes_the_short_way_while_an_echo_may_still_come() -> None:
+    up, slow = Up(), Up()
+    up.prompt("hello")
+    slow.prompt("hello")
+    first, *rest = [read(said(words), v1.SessionUpdate) for words in ("a", "b", "c")]
+    assert up.translator.plain(first) is None, "it opens the message"
+    assert up.translator.update(first) == slow.translator.update(first)
+    for update in rest:
+        assert [up.translator.plain(update)] == slow.translator.update(update)
+    assert up(user("hello")) == []
+
+
+def test_an_echo_is_swallowed_even_if_a_user_message_was_open() -> None:
+    up = Up()
+    up(user("before"))
+    up.prompt("hello")
+    assert up.translator.plain(read(user("hello"), v1.SessionUpdate)) is None
+    assert up(user("hello")) == []
+
+
 def test_text_is_no_echo_of_an_image() -> None:
     up = Up()
     up.translator.prompt([read(IMAGE, v1.ContentBlock)])
@@ -767,6 +787,24 @@ def test_interleaved_messages_are_told_apart() -> None:
     assert down(*stream) == stream
     assert down(message(A, C, D, message_id="a")) == [chunk(D, "a")]
     assert down.lost == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        chunk(text("a"), ""),
+        chunk({**text("a"), "_meta": {"k": 1}}),
+        {**chunk(text("a")), "_meta": {"k": 1}},
+        {"sessionUpdate": "tool_call_update", "toolCallId": "t"},
+    ],
+)
+def test_only_plain_text_goes_the_short_way_down(other: Json) -> None:
+    down, slow = Down(), Down()
+    for update in (read(chunk(text(words)), v2.SessionUpdate) for words in ("a", "b")):
+        assert [down.translator.plain(update)] == slow.translator.update(update)
+    assert down.translator.plain(read(other, v2.SessionUpdate)) is None
+    whole = {"sessionUpdate": "agent_message", "messageId": "m", "content": [text("a"), text("bc")]}
+    assert down(whole) == slow(whole), "what went out is known either way"
 
 
 # ---- down: tool calls ------------------------------------------------------------------------
