@@ -4,7 +4,7 @@ from importlib import import_module
 
 from twofold.version import VERSION
 
-TYPE_CHECKING = False  # what checkers take for true; `typing` takes longer than all of this
+TYPE_CHECKING = False  # true for type checkers; importing `typing` takes longer than all of this
 if TYPE_CHECKING:
     from typing import Any
 
@@ -20,30 +20,22 @@ if TYPE_CHECKING:
         StoreFailed,
         UnknownSession,
     )
-    from twofold.agent.tools import TerminalHandle, ToolCallHandle, TurnOver
+    from twofold.agent.tools import NotCancellable, TerminalHandle, ToolCallHandle, TurnOver
     from twofold.agent.turn import Answer, MessageHandle, Turn
     from twofold.bridge import Bridge, LossLog
     from twofold.client.client import Client, SessionList, connect
     from twofold.client.negotiate import (
         AgentDescription,
-        NotAnAgent,
         AgentSilent,
+        NotAnAgent,
         UnknownVersion,
         WrongVersion,
     )
-    from twofold.agent.session import AgentSession, NoSuchOption, SessionClosed
-    from twofold.agent.store import SessionExists, StoreFailed, UnknownSession
-    from twofold.agent.tools import NotCancellable
-    from twofold.agent.turn import Answer, Turn, TurnOver
-    from twofold.bridge import Bridge, LossLog
-    from twofold.client.client import Client, connect
-    from twofold.client.negotiate import AgentSilent, NotAnAgent, UnknownVersion, WrongVersion
     from twofold.client.permissions import Question
     from twofold.client.prompt_blocks import FileNotReadable
     from twofold.client.prompting import Reply, ReplyStream, TurnFailed
     from twofold.client.session import ClientSession
     from twofold.client.watching import ChangeFeed, ChangeSubscription, Subscription
-    from twofold.client.turns import FileNotReadable, Reply, TurnFailed
     from twofold.convert.downgrade import downgrade
     from twofold.convert.downgrader import Downgrader
     from twofold.convert.losses import Loss, Losses, NotConvertible
@@ -66,10 +58,32 @@ if TYPE_CHECKING:
     from twofold.policy.written import BadPolicy
     from twofold.rpc.errors import RequestError, RequestFailed
     from twofold.session import Draft, Message, Session, Sessions, Terminal, ToolCall, snapshot
+    from twofold.session.changes import (
+        Change,
+        Changes,
+        CommandsChanged,
+        CompactionChanged,
+        ConfigChanged,
+        ContentAppended,
+        EntryAdded,
+        EntryChanged,
+        InfoChanged,
+        NoticeAdded,
+        PermissionChanged,
+        PlanChanged,
+        StateChanged,
+        SubagentChanged,
+        TerminalChanged,
+        TerminalOutputAppended,
+        UnknownAdded,
+        UsageChanged,
+    )
     from twofold.session.reduce import NotBase64
+    from twofold.session.state import Compaction, Decision, Permission
     from twofold.transport.base import Receiver, Transport
+    from twofold.transport.commands import CommandNotStarted, ProcessEnded
     from twofold.transport.memory import memory_pair
-    from twofold.transport.process import CommandNotStarted, Process, ProcessEnded
+    from twofold.transport.process import Process
     from twofold.transport.stdio import Stdio, StdioLost, StdioUnavailable
     from twofold.wire import v1, v2
     from twofold.wire.base import UNSET, Fault, Malformed
@@ -89,19 +103,30 @@ __all__ = [
     "BadPolicy",
     "BadRule",
     "Bridge",
+    "Change",
     "ChangeFeed",
     "ChangeSubscription",
+    "Changes",
     "Client",
     "ClientSession",
     "CommandNotStarted",
+    "CommandsChanged",
+    "Compaction",
+    "CompactionChanged",
+    "ConfigChanged",
     "ConnectionClosed",
     "ConnectionEnded",
+    "ContentAppended",
     "Decided",
+    "Decision",
     "DirectoryStore",
     "Downgrader",
     "Draft",
+    "EntryAdded",
+    "EntryChanged",
     "Fault",
     "FileNotReadable",
+    "InfoChanged",
     "InvalidArgument",
     "LocalError",
     "Loss",
@@ -118,7 +143,11 @@ __all__ = [
     "NotCancellable",
     "NotConvertible",
     "NotSupported",
+    "NoticeAdded",
     "PeerError",
+    "Permission",
+    "PermissionChanged",
+    "PlanChanged",
     "Policy",
     "Problem",
     "Process",
@@ -135,17 +164,19 @@ __all__ = [
     "SessionExists",
     "SessionList",
     "Sessions",
-    "AgentSilent",
-    "Store",
-    "StoreFailed",
+    "StateChanged",
     "Stdio",
     "StdioLost",
     "StdioUnavailable",
+    "Store",
     "StoreFailed",
+    "SubagentChanged",
     "Subject",
     "Subscription",
     "Terminal",
+    "TerminalChanged",
     "TerminalHandle",
+    "TerminalOutputAppended",
     "ToolCall",
     "ToolCallHandle",
     "Transport",
@@ -153,9 +184,11 @@ __all__ = [
     "TurnFailed",
     "TurnOver",
     "TwofoldError",
+    "UnknownAdded",
     "UnknownSession",
     "UnknownVersion",
     "Upgrader",
+    "UsageChanged",
     "WrongVersion",
     "__version__",
     "connect",
@@ -172,79 +205,155 @@ __all__ = [
 
 # Nothing is imported before it is used: who only reads and adds up does not wait for what runs
 # agents and clients, and the command can handle Ctrl-C before anything that takes long.
-_LATER = {
-    **dict.fromkeys(("Bridge", "LossLog"), "twofold.bridge"),
-    "downgrade": "twofold.convert.downgrade",
-    "Downgrader": "twofold.convert.downgrader",
-    **dict.fromkeys(("Loss", "Losses", "NotConvertible"), "twofold.convert.losses"),
-    "BadPatch": "twofold.convert.patches",
-    "upgrade": "twofold.convert.upgrade",
-    "Upgrader": "twofold.convert.upgrader",
-    **dict.fromkeys(
-        (
-            *("BadAnswer", "ConnectionClosed", "ConnectionEnded", "LocalError", "NoAnswer"),
-            *("NotSupported", "PeerError", "TwofoldError"),
-        ),
-        "twofold.errors",
+_MODULES = {
+    "twofold.agent.agent": ("Agent",),
+    "twofold.agent.arguments": ("InvalidArgument",),
+    "twofold.agent.config_options": ("NoSuchOption",),
+    "twofold.agent.session": (
+        "AgentSession",
+        "SessionClosed",
     ),
-    **dict.fromkeys(
-        ("Decided", "Policy", "Rule", "Subject", "parse_rule", "read_policy"), "twofold.policy"
+    "twofold.agent.store": (
+        "DirectoryStore",
+        "MemoryStore",
+        "SessionExists",
+        "Store",
+        "StoreFailed",
+        "UnknownSession",
     ),
-    "BadRule": "twofold.policy.rules",
-    "BadPolicy": "twofold.policy.written",
-    **dict.fromkeys(("RequestError", "RequestFailed"), "twofold.rpc.errors"),
-    "Agent": "twofold.agent.agent",
-    "InvalidArgument": "twofold.agent.arguments",
-    "NoSuchOption": "twofold.agent.config_options",
-    **dict.fromkeys(("AgentSession", "SessionClosed"), "twofold.agent.session"),
-    **dict.fromkeys(
-        (
-            *("DirectoryStore", "MemoryStore", "SessionExists", "Store", "StoreFailed"),
-            "UnknownSession",
-        ),
-        "twofold.agent.store",
+    "twofold.agent.tools": (
+        "NotCancellable",
+        "TerminalHandle",
+        "ToolCallHandle",
+        "TurnOver",
     ),
-    **dict.fromkeys(("TerminalHandle", "ToolCallHandle", "TurnOver"), "twofold.agent.tools"),
-    **dict.fromkeys(("Answer", "MessageHandle", "Turn"), "twofold.agent.turn"),
-    **dict.fromkeys(("Client", "connect"), "twofold.client.client"),
-    **dict.fromkeys(("NotAnAgent", "UnknownVersion", "WrongVersion"), "twofold.client.negotiate"),
-    **dict.fromkeys(("Answer", "Turn", "TurnOver"), "twofold.agent.turn"),
-    **dict.fromkeys(("Client", "SessionList", "connect"), "twofold.client.client"),
-    **dict.fromkeys(
-        ("AgentDescription", "NotAnAgent", "AgentSilent", "UnknownVersion", "WrongVersion"),
-        "twofold.client.negotiate",
+    "twofold.agent.turn": (
+        "Answer",
+        "MessageHandle",
+        "Turn",
     ),
-    "FileNotReadable": "twofold.client.prompt_blocks",
-    "Question": "twofold.client.permissions",
-    "ClientSession": "twofold.client.session",
-    **dict.fromkeys(("Reply", "ReplyStream", "TurnFailed"), "twofold.client.prompting"),
-    **dict.fromkeys(
-        ("ChangeFeed", "ChangeSubscription", "Subscription"), "twofold.client.watching"
+    "twofold.bridge": (
+        "Bridge",
+        "LossLog",
     ),
-    **dict.fromkeys(("AgentSession", "NoSuchOption", "SessionClosed"), "twofold.agent.session"),
-    **dict.fromkeys(("SessionExists", "StoreFailed", "UnknownSession"), "twofold.agent.store"),
-    "NotCancellable": "twofold.agent.tools",
-    **dict.fromkeys(("Answer", "Turn", "TurnOver"), "twofold.agent.turn"),
-    **dict.fromkeys(("Client", "connect"), "twofold.client.client"),
-    **dict.fromkeys(
-        ("AgentSilent", "NotAnAgent", "UnknownVersion", "WrongVersion"), "twofold.client.negotiate"
+    "twofold.client.client": (
+        "Client",
+        "SessionList",
+        "connect",
     ),
-    "Question": "twofold.client.permissions",
-    "ClientSession": "twofold.client.session",
-    **dict.fromkeys(("FileNotReadable", "Reply", "TurnFailed"), "twofold.client.turns"),
-    "Problem": "twofold.peer.problems",
-    **dict.fromkeys(("Receiver", "Transport"), "twofold.transport.base"),
-    "memory_pair": "twofold.transport.memory",
-    **dict.fromkeys(("CommandNotStarted", "Process", "ProcessEnded"), "twofold.transport.process"),
-    **dict.fromkeys(("Stdio", "StdioLost", "StdioUnavailable"), "twofold.transport.stdio"),
-    **dict.fromkeys(
-        ("Draft", "Message", "Session", "Sessions", "Terminal", "ToolCall", "snapshot"),
-        "twofold.session",
+    "twofold.client.negotiate": (
+        "AgentDescription",
+        "AgentSilent",
+        "NotAnAgent",
+        "UnknownVersion",
+        "WrongVersion",
     ),
-    "NotBase64": "twofold.session.reduce",
-    **dict.fromkeys(("UNSET", "Fault", "Malformed"), "twofold.wire.base"),
-    "encode": "twofold.wire.codec",
+    "twofold.client.permissions": ("Question",),
+    "twofold.client.prompt_blocks": ("FileNotReadable",),
+    "twofold.client.prompting": (
+        "Reply",
+        "ReplyStream",
+        "TurnFailed",
+    ),
+    "twofold.client.session": ("ClientSession",),
+    "twofold.client.watching": (
+        "ChangeFeed",
+        "ChangeSubscription",
+        "Subscription",
+    ),
+    "twofold.convert.downgrade": ("downgrade",),
+    "twofold.convert.downgrader": ("Downgrader",),
+    "twofold.convert.losses": (
+        "Loss",
+        "Losses",
+        "NotConvertible",
+    ),
+    "twofold.convert.patches": ("BadPatch",),
+    "twofold.convert.upgrade": ("upgrade",),
+    "twofold.convert.upgrader": ("Upgrader",),
+    "twofold.errors": (
+        "BadAnswer",
+        "ConnectionClosed",
+        "ConnectionEnded",
+        "LocalError",
+        "NoAnswer",
+        "NotSupported",
+        "PeerError",
+        "TwofoldError",
+    ),
+    "twofold.peer.problems": ("Problem",),
+    "twofold.policy": (
+        "Decided",
+        "Policy",
+        "Rule",
+        "Subject",
+        "parse_rule",
+        "read_policy",
+    ),
+    "twofold.policy.rules": ("BadRule",),
+    "twofold.policy.written": ("BadPolicy",),
+    "twofold.rpc.errors": (
+        "RequestError",
+        "RequestFailed",
+    ),
+    "twofold.session": (
+        "Draft",
+        "Message",
+        "Session",
+        "Sessions",
+        "Terminal",
+        "ToolCall",
+        "snapshot",
+    ),
+    "twofold.session.changes": (
+        "Change",
+        "Changes",
+        "CommandsChanged",
+        "CompactionChanged",
+        "ConfigChanged",
+        "ContentAppended",
+        "EntryAdded",
+        "EntryChanged",
+        "InfoChanged",
+        "NoticeAdded",
+        "PermissionChanged",
+        "PlanChanged",
+        "StateChanged",
+        "SubagentChanged",
+        "TerminalChanged",
+        "TerminalOutputAppended",
+        "UnknownAdded",
+        "UsageChanged",
+    ),
+    "twofold.session.reduce": ("NotBase64",),
+    "twofold.session.state": (
+        "Compaction",
+        "Decision",
+        "Permission",
+    ),
+    "twofold.transport.base": (
+        "Receiver",
+        "Transport",
+    ),
+    "twofold.transport.commands": (
+        "CommandNotStarted",
+        "ProcessEnded",
+    ),
+    "twofold.transport.memory": ("memory_pair",),
+    "twofold.transport.process": ("Process",),
+    "twofold.transport.stdio": (
+        "Stdio",
+        "StdioLost",
+        "StdioUnavailable",
+    ),
+    "twofold.wire.base": (
+        "UNSET",
+        "Fault",
+        "Malformed",
+    ),
+    "twofold.wire.codec": ("encode",),
 }
+_LATER = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> "Any":

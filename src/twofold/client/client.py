@@ -19,8 +19,8 @@ from twofold.client.incoming import Elicit, Incoming, Serving
 from twofold.client.negotiate import (
     Able,
     AgentDescription,
-    Offer,
     AgentSilent,
+    Offer,
     StartOver,
     WantedVersion,
     check_setup,

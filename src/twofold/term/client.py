@@ -25,7 +25,7 @@ from rich.console import Console
 
 from twofold.client.client import Client
 from twofold.client.known_sessions import NotReopened, known_sessions, reopen, title, when
-from twofold.client.launch import Launch, RunOptions, Seconds, RecentStderr, on_signals
+from twofold.client.launch import Launch, RecentStderr, RunOptions, Seconds, on_signals
 from twofold.client.login import LoginNeeded, log_in, wants_login, ways
 from twofold.client.prompt_blocks import Part
 from twofold.client.prompting import Reply
