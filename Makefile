@@ -13,13 +13,14 @@ PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON ?=
 CANDIDATES := $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3 python)
 
-CODE := src tests scripts benchmarks
+CODE := src tests scripts benchmarks docs/conf.py
 
-.PHONY: help demo test lint bench peers clean
+.PHONY: help demo test lint docs bench peers clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
 	@echo 'make lint    check style and types'
+	@echo 'make docs    build the documentation site in build/docs'
 	@echo 'make bench   measure, beside the official SDKs'
 	@echo 'make clean   remove everything made here'
 
@@ -42,6 +43,11 @@ lint: $(VENV)/.dev
 	$(RUN)/ruff check $(CODE)
 	$(RUN)/ruff format --check $(CODE)
 	$(RUN)/mypy $(CODE)
+
+# A warning is an error.
+docs: $(VENV)/.dev
+	$(RUN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/docs
+	@echo 'open build/docs/index.html'
 
 bench: peers
 	$(RUN)/python -m benchmarks $(ARGS)

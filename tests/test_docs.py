@@ -16,6 +16,7 @@ from twofold.cli.commands import commands
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 _FILE = re.compile(r"# (\w+\.py)\n")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -114,15 +115,21 @@ def test_a_console_example_prints_what_the_page_says(
 
 
 def test_every_page_is_linked_from_the_readme_or_another_page() -> None:
-    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    for page in PAGES[1:]:
-        assert f"{page.name})" in text
+    pages = [*PAGES, *REFERENCE]
+    linked = {target for page in pages for target in links(page)}
+    assert linked >= set(pages[1:])
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+?\.md)(?:#[^)]*)?\)", page.read_text("utf-8")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+    for page in [*PAGES, *REFERENCE]:
+        for target in links(page):
+            assert target.exists(), f"{page.name}: {target}"
+
+
+def links(page: Path) -> list[Path]:
+    """The files of this project that a page links to, or shows."""
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    return [(page.parent / target).resolve() for target in targets]
 
 
 def test_the_public_names_are_there_and_documented() -> None:
