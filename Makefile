@@ -15,13 +15,14 @@ CANDIDATES := $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3
 
 CODE := src tests scripts benchmarks docs/conf.py
 
-.PHONY: help demo test lint docs bench peers clean
+.PHONY: help demo test lint docs bench mutants peers clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
 	@echo 'make lint    check style and types'
 	@echo 'make docs    build the documentation site in build/docs'
 	@echo 'make bench   measure, beside the official SDKs'
+	@echo 'make mutants check that the unit tests notice changes of the source'
 	@echo 'make clean   remove everything made here'
 
 SPEED := 1
@@ -51,6 +52,9 @@ docs: $(VENV)/.dev
 
 bench: peers
 	$(RUN)/python -m benchmarks $(ARGS)
+
+mutants: $(VENV)/.dev
+	$(RUN)/python -m scripts.mutants $(ARGS)
 
 # The official SDKs, installed in .peers; the tests install them by themselves.
 peers: $(VENV)/.dev
