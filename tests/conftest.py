@@ -51,6 +51,7 @@ PROCESSES = {
     "term/test_client_talk",
     "test_complaints",
     "test_docs",
+    "test_package",
     "test_site",
     "transport/test_process",
     "transport/test_stdio",
