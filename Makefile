@@ -15,7 +15,7 @@ CANDIDATES := $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3
 
 CODE := src tests scripts benchmarks docs/conf.py
 
-.PHONY: help demo test lint docs bench mutants peers clean
+.PHONY: help demo test lint docs bench mutants metrics peers clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -23,6 +23,7 @@ help:
 	@echo 'make docs    build the documentation site in build/docs'
 	@echo 'make bench   measure, beside the official SDKs'
 	@echo 'make mutants check that the unit tests notice changes of the source'
+	@echo 'make metrics print figures about the shape of the code'
 	@echo 'make clean   remove everything made here'
 
 SPEED := 1
@@ -55,6 +56,9 @@ bench: peers
 
 mutants: $(VENV)/.dev
 	$(RUN)/python -m scripts.mutants $(ARGS)
+
+metrics: $(VENV)/.dev
+	$(RUN)/python -m scripts.metrics $(ARGS)
 
 # The official SDKs, installed in .peers; the tests install them by themselves.
 peers: $(VENV)/.dev
