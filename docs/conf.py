@@ -51,6 +51,16 @@ napoleon_numpy_docstring = False
 VERSIONS = ("v1", "v2")
 
 
+def _functions(version: str) -> list[str]:
+    """The functions of one version of the protocol, by name."""
+    module = getattr(twofold, version)
+    return [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and name[0] != "_"
+    ]
+
+
 def _structs(version: str) -> list[str]:
     """The structs of one version of the protocol, by name; those of both are in version 2."""
     module = getattr(twofold, version)
@@ -177,23 +187,24 @@ class Union(SphinxDirective):
         return self.parse_text_to_nodes(f".. py:type:: {name}\n   :canonical: {spelled}")
 
 
-class Structs(SphinxDirective):
-    """`.. structs:: v1`: every struct of version 1, then the unions of them."""
+class WireModule(SphinxDirective):
+    """`.. wire:: v1`: the functions, the structs and the unions of version 1."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         (version,) = self.arguments
+        functions = [f".. autofunction:: twofold.{version}.{name}" for name in _functions(version)]
         structs = [f".. autoclass:: twofold.{version}.{name}" for name in _structs(version)]
         unions = sorted(
             f".. union:: twofold.{name}" for _, name in _NAMES if name.startswith(f"{version}.")
         )
-        return self.parse_text_to_nodes("\n\n".join([*structs, *unions]))
+        return self.parse_text_to_nodes("\n\n".join([*functions, *structs, *unions]))
 
 
 def setup(app: Sphinx) -> None:
-    app.add_directive("structs", Structs)
     app.add_directive("union", Union)
+    app.add_directive("wire", WireModule)
     # napoleon, which reads the sections of a docstring, has priority 500
     app.connect("autodoc-process-docstring", _before_napoleon, priority=400)
     app.connect("autodoc-process-docstring", _after_napoleon, priority=600)

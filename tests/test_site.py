@@ -14,7 +14,7 @@ import twofold
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference"
 _LISTED = re.compile(r"^\.\. (?:auto\w+|py:\w+|union):: twofold\.(\w+)$", re.MULTILINE)
-_STRUCTS = re.compile(r"^\.\. structs:: (\w+)$", re.MULTILINE)
+_MODULES = re.compile(r"^\.\. wire:: (\w+)$", re.MULTILINE)
 # what makes a browser fetch something: a link to follow does not
 _FETCHED = re.compile(
     r"""<(?:script|img|iframe|source|audio|video)\b[^>]*\bsrc=["'](?:https?:)?//[^"']*"""
@@ -42,7 +42,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def listed() -> list[str]:
     pages = [page.read_text(encoding="utf-8") for page in sorted(REFERENCE.glob("*.md"))]
-    return [name for page in pages for name in [*_LISTED.findall(page), *_STRUCTS.findall(page)]]
+    return [name for page in pages for name in [*_LISTED.findall(page), *_MODULES.findall(page)]]
 
 
 def test_the_site_has_every_page_of_the_folder(site: Path) -> None:
