@@ -15,7 +15,15 @@ import pytest
 
 import twofold
 from tests.support.raw_process import gone, raw_agent, run
-from tests.support.scripted import HandTransport, Json, Version, line, meeting, new_session
+from tests.support.scripted import (
+    HandTransport,
+    Json,
+    Version,
+    in_session,
+    line,
+    meeting,
+    new_session,
+)
 from tests.support.simulated import now, simulate, turns
 from twofold.peer.inbox import LIMIT
 from twofold.session.state import Message, ToolCall
@@ -94,10 +102,8 @@ def test_a_pending_permission_is_answered_when_the_turn_is_cancelled(version: Ve
     """deepchat#1881: the promise of a permission hangs after a cancel."""
 
     async def main() -> None:
-        async with meeting(version, ask=never) as (client, agent):
-            session = await new_session(client, agent)
-            prompting = asyncio.create_task(session.prompt("go"))
-            request = await agent.begin()
+        async with in_session(version, ask=never) as (session, agent):
+            prompting, request = await agent.prompted(session)
             asked = agent.ask_permission()
             await turns()
             assert list(session.state.permissions) == [asked]
@@ -117,8 +123,7 @@ def test_a_session_works_on_after_a_stop_that_the_agent_ignored(version: Version
     """hermes-agent#79196: stop wedges the session."""
 
     async def main() -> None:
-        async with meeting(version) as (client, agent):
-            session = await new_session(client, agent)
+        async with in_session(version) as (session, agent):
             prompting = asyncio.create_task(session.prompt("go"))
             await agent.begin()
             await session.cancel(give_up=3)
@@ -138,10 +143,8 @@ def test_no_tool_stays_in_progress_after_a_cancel(version: Version) -> None:
     """Universal-Agent-Manager#106: tools stay in_progress after a cancel."""
 
     async def main() -> None:
-        async with meeting(version) as (client, agent):
-            session = await new_session(client, agent)
-            prompting = asyncio.create_task(session.prompt("go"))
-            request = await agent.begin()
+        async with in_session(version) as (session, agent):
+            prompting, request = await agent.prompted(session)
             agent.tool_call("in_progress", "running")
             agent.tool_call("completed", "done")
             cancelling = asyncio.create_task(session.cancel())
@@ -172,8 +175,7 @@ def test_an_update_of_its_tool_call_leaves_a_pending_permission_alone(version: V
         async def ask(question: twofold.Question) -> PermissionOption | None:
             return await answer
 
-        async with meeting(version, ask=ask) as (client, agent):
-            session = await new_session(client, agent)
+        async with in_session(version, ask=ask) as (session, agent):
             agent.tool_call("pending")
             asked = agent.ask_permission()
             await turns()
@@ -220,10 +222,8 @@ def test_updates_after_the_answer_to_a_prompt_are_shown(version: Version) -> Non
     """opencode#18672: updates come after the prompt response."""
 
     async def main() -> None:
-        async with meeting(version) as (client, agent):
-            session = await new_session(client, agent)
-            prompting = asyncio.create_task(session.prompt("go"))
-            request = await agent.begin()
+        async with in_session(version) as (session, agent):
+            prompting, request = await agent.prompted(session)
             agent.text("Hel")
             agent.finish(request)
             await prompting
@@ -238,8 +238,7 @@ def test_a_prompt_returns_after_its_updates_were_handled(version: Version) -> No
     """python-sdk#129: the prompt is resolved before its updates were handled."""
 
     async def main() -> None:
-        async with meeting(version) as (client, agent):
-            session = await new_session(client, agent)
+        async with in_session(version) as (session, agent):
             handled: list[Any] = []
 
             @session.on_update
@@ -247,8 +246,7 @@ def test_a_prompt_returns_after_its_updates_were_handled(version: Version) -> No
                 await asyncio.sleep(0.5)
                 handled.append(update)
 
-            prompting = asyncio.create_task(session.prompt("go"))
-            request = await agent.begin()
+            prompting, request = await agent.prompted(session)
             with agent.at_once():
                 for index in range(10):
                     agent.text(str(index))
@@ -266,8 +264,7 @@ def test_an_unknown_terminal_does_not_take_the_rest_of_an_update_with_it() -> No
     """zed#64538: one unknown terminal id drops a whole update."""
 
     async def main() -> None:
-        async with meeting(1) as (client, agent):
-            session = await new_session(client, agent)
+        async with in_session(1) as (session, agent):
             content = {"type": "content", "content": {"type": "text", "text": "kept"}}
             call = {"toolCallId": "c", "title": "Run", "status": "completed", "kind": "execute"}
             terminal = {"type": "terminal", "terminalId": "nobody knows it"}
@@ -347,11 +344,9 @@ def test_chunks_without_ids_are_neither_glued_nor_split() -> None:
     """vscode-acp#12, #56: chunks without ids are glued together or split."""
 
     async def main() -> None:
-        async with meeting(1) as (client, agent):
-            session = await new_session(client, agent)
+        async with in_session(1) as (session, agent):
             for _ in range(2):
-                prompting = asyncio.create_task(session.prompt("go"))
-                request = await agent.begin()
+                prompting, request = await agent.prompted(session)
                 agent.update(chunk("One, "))
                 agent.update({"sessionUpdate": "usage_update", "used": 1, "size": 9})
                 agent.update(chunk("two."))
@@ -368,8 +363,7 @@ def test_a_copy_with_an_id_of_pieces_without_one_is_the_same_message() -> None:
     """claude-agent-acp#796: deltas without an id, and then a whole copy with one."""
 
     async def main() -> None:
-        async with meeting(1) as (client, agent):
-            session = await new_session(client, agent)
+        async with in_session(1) as (session, agent):
             agent.update(chunk("Hel"))
             agent.update(chunk("lo"))
             agent.update(chunk("Hello", messageId="m"))
@@ -387,8 +381,7 @@ def test_the_echo_of_a_prompt_is_shown_once(version: Version) -> None:
     """opencode#21708: the user's message is echoed twice."""
 
     async def main() -> None:
-        async with meeting(version) as (client, agent):
-            session = await new_session(client, agent)
+        async with in_session(version) as (session, agent):
             prompting = asyncio.create_task(session.prompt("Hello there"))
             request = await agent.begin()
             echo = chunk("Hello there", messageId=f"user-{request['id']}")
@@ -410,10 +403,8 @@ def test_updates_that_nobody_knows_do_not_fail_a_good_run(version: Version) -> N
     """cli-sub-agent#2585: an unknown `usage_update` fails a good run."""
 
     async def main() -> None:
-        async with meeting(version) as (client, agent):
-            session = await new_session(client, agent)
-            prompting = asyncio.create_task(session.prompt("go"))
-            request = await agent.begin()
+        async with in_session(version) as (session, agent):
+            prompting, request = await agent.prompted(session)
             agent.update({"sessionUpdate": "usage_update", "used": "much", "new": {"x": 1}})
             agent.update({"sessionUpdate": "mood_update", "mood": "fine"})
             agent.update({"sessionUpdate": 5})
@@ -431,10 +422,8 @@ def test_an_update_of_version_2_does_not_close_a_client_of_version_1() -> None:
     """crab#263: a `state_update` of version 2 closes a client of version 1."""
 
     async def main() -> None:
-        async with meeting(1) as (client, agent):
-            session = await new_session(client, agent)
-            prompting = asyncio.create_task(session.prompt("go"))
-            request = await agent.begin()
+        async with in_session(1) as (session, agent):
+            prompting, request = await agent.prompted(session)
             agent.state("running")
             agent.text("done")
             agent.state("idle", stopReason="end_turn")
@@ -604,10 +593,8 @@ def test_a_log_in_json_is_not_taken_for_an_answer(version: Version) -> None:
     problems: list[twofold.Problem] = []
 
     async def main() -> None:
-        async with meeting(version, problems) as (client, agent):
-            session = await new_session(client, agent)
-            prompting = asyncio.create_task(session.prompt("go"))
-            request = await agent.begin()
+        async with in_session(version, problems) as (session, agent):
+            prompting, request = await agent.prompted(session)
             logs: list[Any] = [
                 {"level": "info", "id": request["id"], "result": {"stopReason": "refusal"}},
                 {"id": request["id"], "error": {"code": 1, "message": "a log"}},
@@ -672,8 +659,7 @@ def test_an_update_of_a_tool_call_that_was_never_announced_creates_it(version: V
     """gemini-cli#21783: an update comes before its `tool_call`."""
 
     async def main() -> None:
-        async with meeting(version) as (client, agent):
-            session = await new_session(client, agent)
+        async with in_session(version) as (session, agent):
             update = {"sessionUpdate": "tool_call_update", "toolCallId": "c"}
             agent.update({**update, "status": "completed", "title": "Read"})
             (call,) = session.state.entries
@@ -694,8 +680,7 @@ def test_a_permission_for_a_tool_call_that_was_never_announced_is_shown(version:
             seen.append(question.session.tool_calls["c"].title or "")
             return question.option("allow_once")
 
-        async with meeting(version, ask=ask) as (client, agent):
-            session = await new_session(client, agent)
+        async with in_session(version, ask=ask) as (session, agent):
             answer = await agent.answer_to(agent.ask_permission())
             assert answer["result"]["outcome"]["outcome"] == "selected"
             agent.tool_call("completed")
@@ -711,8 +696,7 @@ def test_a_tool_call_that_is_announced_twice_is_one_tool_call() -> None:
     """claude-agent-acp#122: `tool_call` comes twice for one id."""
 
     async def main() -> None:
-        async with meeting(1) as (client, agent):
-            session = await new_session(client, agent)
+        async with in_session(1) as (session, agent):
             call = {"sessionUpdate": "tool_call", "toolCallId": "c"}
             text = {"type": "content", "content": {"type": "text", "text": "old"}}
             agent.update({**call, "title": "Edit", "status": "in_progress", "content": [text]})
@@ -767,8 +751,7 @@ def test_to_deny_is_not_to_cancel(version: Version) -> None:
     """Memoh#972: deny is not `cancelled`."""
 
     async def main() -> None:
-        async with meeting(version, ask=lambda question: None) as (client, agent):
-            session = await new_session(client, agent)
+        async with in_session(version, ask=lambda question: None) as (session, agent):
             answer = await agent.answer_to(agent.ask_permission())
             assert answer["result"]["outcome"] == {"outcome": "selected", "optionId": "no"}
             (decided,) = session.decisions

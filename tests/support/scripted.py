@@ -211,6 +211,13 @@ class ScriptedAgent:
                 self.state("running", session)
         return request
 
+    async def prompted(
+        self, session: twofold.ClientSession, text: str = "go"
+    ) -> tuple[asyncio.Task[twofold.Reply], Json]:
+        """Have the client send a prompt and take it in: the client's task, and the request."""
+        prompting = asyncio.create_task(session.prompt(text))
+        return prompting, await self.begin(session.session_id)
+
     def finish(self, request: Json, reason: str = "end_turn", session: str = "s") -> None:
         """End the turn of a prompt."""
         if self.version == 2:
@@ -239,3 +246,12 @@ async def new_session(
     making = asyncio.create_task(client.new_session())
     agent.answer(await agent.hear("session/new"), {"sessionId": session})
     return await making
+
+
+@asynccontextmanager
+async def in_session(
+    version: Version, problems: list[twofold.Problem] | None = None, **options: Any
+) -> AsyncIterator[tuple[twofold.ClientSession, ScriptedAgent]]:
+    """A meeting in which a session is open."""
+    async with meeting(version, problems, **options) as (client, agent):
+        yield await new_session(client, agent), agent
