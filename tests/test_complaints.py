@@ -1,7 +1,7 @@
-"""What users and implementers complain about, each complaint a test.
+"""Problems that users and implementers of ACP have reported, one test for each.
 
-Where it is about processes the agent is one; everywhere else it is played by hand, on a clock that
-jumps.
+Problems of processes are tested with real ones. In the others the test sends the messages of the
+agent, on a simulated clock.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def no_noise_of_the_loop(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 async def never(question: twofold.Question) -> None:
-    """A person who does not answer."""
+    """A user who never answers."""
     await asyncio.Event().wait()
 
 
@@ -59,7 +59,7 @@ def chunk(text: str, **more: Any) -> Json:
 
 
 async def ask(wire: HandTransport, identity: int, method: str, params: Json) -> Json:
-    """What an agent answers to a client that is played by hand."""
+    """Send a request to the agent and return the result."""
 
     def answers() -> list[Json]:
         return [each for each in wire.written if each.get("id") == identity]
@@ -300,7 +300,7 @@ def prompt(request):
 
 
 @pytest.mark.parametrize("how", ["exits", "is killed"])
-def test_the_cause_of_a_death_is_told(how: str) -> None:
+def test_the_error_says_how_the_agent_ended(how: str) -> None:
     """zed#56146: no exit code, no stderr."""
     end = "sys.exit(3)" if how == "exits" else "os.kill(os.getpid(), 9)"
     script = f"""
@@ -324,7 +324,7 @@ def prompt(request):
     run(main())
 
 
-def test_an_agent_that_dies_at_the_start_says_why() -> None:
+def test_the_error_says_why_an_agent_ended_at_the_start() -> None:
     """zed#56146: the cause of death is hidden."""
     script = 'print("no key", file=sys.stderr); sys.exit(2)'
 
@@ -747,7 +747,7 @@ def test_nothing_is_approved_by_accident(
 
 
 @BOTH
-def test_to_deny_is_not_to_cancel(version: Version) -> None:
+def test_denying_is_not_cancelling(version: Version) -> None:
     """Memoh#972: deny is not `cancelled`."""
 
     async def main() -> None:
@@ -923,7 +923,7 @@ agent.run()
 
 
 async def until_still(progress: Path) -> None:
-    """Until a file does not change any more."""
+    """Wait until a file no longer changes."""
 
     def read() -> str:
         return progress.read_text() if progress.exists() else ""

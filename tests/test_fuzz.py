@@ -1,7 +1,7 @@
-"""Random damage to real messages: nothing but the declared errors ever comes out.
+"""Randomly damaged messages raise nothing but `TwofoldError`.
 
-Runs for a few seconds, a minute in CI; `TWOFOLD_FUZZ_SECONDS` says otherwise. A failure prints the
-seed of the round that found it.
+Runs for 5 seconds, in CI for 60; `TWOFOLD_FUZZ_SECONDS` sets another time. A failure prints the
+number of the round, which repeats it.
 """
 
 import json
@@ -32,7 +32,7 @@ KEYS = ["type", "sessionUpdate", "content", "messageId", "toolCallId", "status",
 
 
 def corpus() -> list[Any]:
-    """Messages to damage: the sample of the project, and the data beside it where it is."""
+    """Messages to damage: the sample of the project, and those in `../shared` if that exists."""
     files = [ROOT / "samples" / "showcase.jsonl"]
     files += sorted(ROOT.parent.glob("shared/transcripts/*.jsonl"))
     files += sorted(ROOT.parent.glob("shared/examples/*.jsonl"))
@@ -73,7 +73,7 @@ def updates_in(message: Any) -> list[Any]:
 
 
 class Targets:
-    """Everything that takes what a peer sends."""
+    """Everything that reads messages of a peer."""
 
     def __init__(self) -> None:
         self.sessions = [Session("s", draft) for draft in Draft]
@@ -107,7 +107,7 @@ class Targets:
                     attempt(partial(conversation.message, line.message))
 
     def check(self) -> None:
-        """However damaged the input was, the state is whole."""
+        """The snapshot of each session still rebuilds it, whatever was applied to it."""
         for session in [*self.sessions, *self.recording.sessions.values()]:
             again = Session(session.session_id, session.draft)
             for update in snapshot(session):
@@ -124,25 +124,24 @@ def attempt(action: Any) -> None:
 def test_damaged_messages_cause_nothing_but_declared_errors() -> None:
     messages = corpus()
     end = time.monotonic() + SECONDS
-    seed = rounds = 0
+    number = 0
     while time.monotonic() < end:
-        chance = random.Random(seed)
+        chance = random.Random(number)
         targets = Targets()
         try:
             for _ in range(60):
                 targets.feed(damaged(chance.choice(messages), chance))
             targets.check()
         except Exception as error:
-            raise AssertionError(f"round {seed} found it") from error
-        seed += 1
-        rounds += 60
-    assert rounds >= 60
+            raise AssertionError(f"round {number} failed") from error
+        number += 1
+    assert number > 0
 
 
 def test_damaged_bytes_cause_nothing_but_declared_errors() -> None:
     messages = corpus()
-    for seed in range(2000):
-        chance = random.Random(seed)
+    for number in range(2000):
+        chance = random.Random(number)
         data = bytearray(json.dumps(chance.choice(messages)).encode())
         for _ in range(chance.randrange(1, 4)):
             at = chance.randrange(len(data))

@@ -1,4 +1,4 @@
-"""What an untrusted peer can fill has a bound, and whoever meets it is answered."""
+"""Everything that a peer can fill has a limit, and a request beyond it is refused."""
 
 import asyncio
 import json
@@ -116,7 +116,7 @@ async def test_after_too_many_decisions_requests_are_refused_and_never_allowed(
 
 @simulated
 async def test_one_id_asked_again_and_again_costs_the_same_each_time() -> None:
-    """Names are tried one after the other no more: each is tried once."""
+    """Finding a free name does not try the names of earlier requests again."""
     async with at_table(2, ask=later) as table:
         asked = [table.ask(f"t{n}", request_id="same") for n in range(300)]
         await table.pending(300)

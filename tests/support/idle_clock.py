@@ -1,12 +1,11 @@
-"""Time that passes only when nothing else happens.
+"""A simulated clock that advances only when every task waits.
 
     @simulated
     async def test_a_turn_that_does_not_end_is_given_up() -> None: ...
 
-The test runs in an event loop of its own, whose clock jumps to the next timer whenever everybody
-waits: half a minute takes no time and is exactly half a minute. Where everybody waits and there is
-no timer nothing would ever happen again, which fails the test. For tests without files, pipes and
-processes.
+The test runs in an event loop of its own, whose clock jumps to the next timer whenever every task
+waits: half a minute takes no time and is exactly half a minute. If every task waits and there is no
+timer, the test fails with `Hang`. For tests without files, pipes and processes.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ T = TypeVar("T")
 
 
 class Hang(Exception):
-    """Everybody waits, and nobody will ever do anything."""
+    """Every task waits, and there is no timer."""
 
 
 class _Clock(selectors.SelectSelector):
@@ -31,7 +30,7 @@ class _Clock(selectors.SelectSelector):
     def select(self, timeout: float | None = None) -> Any:
         ready = super().select(0)
         if not ready and timeout is None:
-            raise Hang("everybody waits, and there is no timer")
+            raise Hang("every task waits, and there is no timer")
         if not ready and timeout is not None and timeout > 0:
             self.now += timeout
         return ready
@@ -49,7 +48,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
 
 def simulated(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Make a test of a coroutine."""
+    """Run an async test on the simulated clock."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -60,15 +59,15 @@ def simulated(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for something that follows from what others do now."""
+    """Wait until `condition` holds; other tasks that are ready make it so."""
     for _ in range(1000):
         if condition():
             return
         await asyncio.sleep(0)
-    raise AssertionError("it did not come to that")
+    raise AssertionError("the condition did not come true")
 
 
 async def within(seconds: float, awaited: Awaitable[T]) -> T:
-    """What comes of `awaited`, which must not take longer."""
+    """The result of `awaited`, which must not take longer than `seconds`."""
     async with asyncio.timeout(seconds):
         return await awaited

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 8.0
-"""More seconds than any talk with a process here should take."""
+"""After how many seconds a test with a process fails."""
 
 _PRELUDE = """
 import json, os, subprocess, sys, time
@@ -73,12 +73,12 @@ async def _bounded(main: Coroutine[Any, Any, None]) -> None:
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run `main` on a real clock, as real processes need it."""
+    """Run `main` on the real clock, which processes need."""
     asyncio.run(_bounded(main))
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be forgotten does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,14 +1,14 @@
-"""A receiver that remembers what a transport told it, and lets a test wait for it."""
+"""A receiver that records the calls of a transport, and lets a test wait for them."""
 
 import asyncio
 from collections.abc import Callable
 
 PATIENCE = 8.0
-"""No test of a transport takes that long unless it hangs."""
+"""After how many seconds a test fails."""
 
 
 class Recorder:
-    """What came, in order: `data`, then `errors` (one entry, told by `ended`)."""
+    """Records the bytes (`data`), the argument of `ended` (`errors`) and other calls (`told`)."""
 
     def __init__(self, on_data: Callable[[], None] = lambda: None) -> None:
         self.data = bytearray()
@@ -43,7 +43,7 @@ class Recorder:
         self._changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for something that follows from what is told."""
+        """Wait until `condition` holds after a call."""
         async with asyncio.timeout(PATIENCE):
             while not condition():
                 self._changed.clear()

@@ -1,7 +1,7 @@
-"""An agent played by hand: a transport whose bytes a test delivers, and what the client wrote.
+"""An agent whose every message is sent by the test, over a transport without a loop in between.
 
-`ScriptedAgent` answers `initialize` by itself and nothing else. Everything it is made to say
-arrives at once, in one piece, before the call returns.
+`ScriptedAgent` answers `initialize` by itself and nothing else. What it sends arrives in one piece,
+before the call returns.
 """
 
 import asyncio
@@ -39,12 +39,12 @@ def line(message: Json) -> bytes:
 
 
 class HandTransport:
-    """One end of a stream; the test is the other."""
+    """A transport; the test is its other end."""
 
     def __init__(self, on_line: Callable[[Json], None] = lambda message: None) -> None:
         self.writes: list[bytes] = []
         self.written: list[Json] = []
-        """What was written, as messages."""
+        """The messages that were written."""
         self.paused = False
         self.closed = False
         self.ended = False
@@ -79,7 +79,7 @@ class HandTransport:
 
     @property
     def receiver(self) -> Receiver:
-        assert self._receiver is not None, "nobody reads yet"
+        assert self._receiver is not None, "not started yet"
         return self._receiver
 
     def deliver(self, data: bytes) -> None:
@@ -94,7 +94,7 @@ class HandTransport:
             self.receiver.ended(error)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for something that follows from what is written here."""
+        """Wait until `condition` holds after a write."""
         while not condition():
             self._changed.clear()
             await self._changed.wait()
@@ -117,7 +117,7 @@ class ScriptedAgent:
         elif "method" in message:
             self._requests.append(message)
 
-    # ---- what the client says
+    # ---- from the client
 
     async def hear(self, method: str) -> Json:
         """The next request or notification of `method`."""
@@ -141,7 +141,7 @@ class ScriptedAgent:
         (found,) = answers()
         return found
 
-    # ---- what the agent says
+    # ---- to the client
 
     def _say(self, data: bytes) -> None:
         if self._gathered is None:
@@ -151,7 +151,7 @@ class ScriptedAgent:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Everything that is said inside comes in one piece."""
+        """Send everything inside the block in one piece."""
         self._gathered = []
         yield
         data, self._gathered = b"".join(self._gathered), None
@@ -203,7 +203,7 @@ class ScriptedAgent:
     # ---- turns
 
     async def begin(self, session: str = "s") -> Json:
-        """Take the next prompt in; version 2 says so."""
+        """Receive the next prompt; in version 2, answer it and send the state `running`."""
         request = await self.hear("session/prompt")
         if self.version == 2:
             with self.at_once():
@@ -214,7 +214,7 @@ class ScriptedAgent:
     async def prompted(
         self, session: twofold.ClientSession, text: str = "go"
     ) -> tuple[asyncio.Task[twofold.Reply], Json]:
-        """Have the client send a prompt and take it in: the client's task, and the request."""
+        """Let the client send a prompt and receive it: the client's task, and the request."""
         prompting = asyncio.create_task(session.prompt(text))
         return prompting, await self.begin(session.session_id)
 
@@ -230,7 +230,7 @@ class ScriptedAgent:
 async def meeting(
     version: Version, problems: list[twofold.Problem] | None = None, **options: Any
 ) -> AsyncIterator[tuple[twofold.Client, ScriptedAgent]]:
-    """A client of Twofold and an agent that is played by hand."""
+    """A client and the scripted agent that it is connected to."""
     agent = ScriptedAgent(version)
     told = [] if problems is None else problems
     options.setdefault("on_problem", told.append)
@@ -242,7 +242,7 @@ async def meeting(
 async def new_session(
     client: twofold.Client, agent: ScriptedAgent, session: str = "s"
 ) -> twofold.ClientSession:
-    """A session that the agent has answered for."""
+    """A new session of the client."""
     making = asyncio.create_task(client.new_session())
     agent.answer(await agent.hear("session/new"), {"sessionId": session})
     return await making
@@ -252,6 +252,6 @@ async def new_session(
 async def in_session(
     version: Version, problems: list[twofold.Problem] | None = None, **options: Any
 ) -> AsyncIterator[tuple[twofold.ClientSession, ScriptedAgent]]:
-    """A meeting in which a session is open."""
+    """A session of a client, and the scripted agent that it is connected to."""
     async with meeting(version, problems, **options) as (client, agent):
         yield await new_session(client, agent), agent

@@ -1,7 +1,7 @@
-"""Coroutines on the clock of `idle_clock`, after which nothing may be left.
+"""Runs a coroutine on the clock of `idle_clock` and checks that it leaves nothing behind.
 
-`simulate` fails where everybody waits for ever, where the event loop had to complain, and where a
-task is left behind.
+`simulate` fails if every task waits forever, if the event loop reported an exception, or if a task
+is still there at the end.
 """
 
 import asyncio
@@ -14,22 +14,22 @@ from tests.support.idle_clock import SimulatedLoop
 T = TypeVar("T")
 
 LONG = 100_000.0
-"""More seconds than anything here should take, on a clock that jumps."""
+"""More simulated seconds than any test takes."""
 
 
 async def turns(count: int = 20) -> None:
-    """Let everybody go on who can."""
+    """Let every task that is ready run."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 def others() -> set[asyncio.Task[Any]]:
-    """The tasks that are there beside the one that asks."""
+    """All tasks but the current one."""
     return asyncio.all_tasks() - {asyncio.current_task()}
 
 
 def now() -> float:
-    """What the clock says."""
+    """The simulated time."""
     return asyncio.get_running_loop().time()
 
 
@@ -42,12 +42,12 @@ async def _bounded(main: Coroutine[Any, Any, T]) -> T:
 
 
 def simulate(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main`; nothing may be left when it is done."""
+    """Run `main` and return its result."""
     complaints: list[dict[str, Any]] = []
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
         loop = runner.get_loop()
         loop.set_exception_handler(lambda loop, context: complaints.append(context))
         result = runner.run(_bounded(main))
-        gc.collect(0)  # a failure that nobody looked at is told when it is collected
+        gc.collect(0)  # an exception that was never retrieved is reported when it is collected
     assert complaints == []
     return result
