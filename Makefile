@@ -30,7 +30,7 @@ SPEED := 1
 AGENT = $(RUN)/twofold agent --speed $(SPEED)
 ASK := The report says “-0 °C” when it is just below freezing. Please fix that and add a test.
 
-# Without a terminal the turn is played for whoever reads the output.
+# Without a terminal one turn is printed.
 demo: $(VENV)/.cli
 	@if [ -t 0 ] && [ -t 1 ]; then \
 	  $(RUN)/twofold run --start '$(ASK)' -- $(AGENT); \
@@ -69,7 +69,7 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A version manager may leave a command for a version that is not activated, and a distribution
-# may ship Python without venv: only running it tells.
+# may ship Python without venv: so each is tried.
 $(VENV)/.made:
 	@for python in $(CANDIDATES); do \
 	  if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \

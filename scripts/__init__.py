@@ -1,1 +1,1 @@
-"""What is made from the project, and not a part of it."""
+"""Programs for the development of the project. They are not installed with it."""

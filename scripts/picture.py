@@ -1,7 +1,7 @@
 """A picture of the client, taken from the real program: `python -m scripts.picture FILE.svg`.
 
-The program runs in a terminal and is answered as a person would; what then stands in the terminal
-is drawn, in its colours. The same rows always give the same bytes, and nothing in the picture is
+The program runs in a terminal and is answered as a person would; then the terminal is drawn, in its
+colours. The same rows always give the same bytes, and nothing in the picture is
 fetched from anywhere: the font is whichever monospace there is.
 """
 

@@ -1,6 +1,6 @@
-"""What the tests share: the real peers, what they say about a value, and data beside the project.
+"""Fixtures for all tests: the official SDKs, their validators, and data beside the project.
 
-A test that asks for a peer is marked `peers`. Without the peer it is skipped, unless CI is
+A test that uses a peer is marked `peers`. Without the peer it is skipped, unless CI is
 set: there a missing peer is a failure.
 """
 
@@ -125,14 +125,14 @@ def valid(schemas: Schemas) -> SchemaValidator:
 
 @pytest.fixture(scope="session")
 def node_validator(node_sdk: Path) -> Iterator[NodeValidator]:
-    """`node_validator.check(2, "SessionUpdate", value)`: what the TypeScript SDK says."""
+    """`node_validator.check(2, "SessionUpdate", value)`: the objections of the TypeScript SDK."""
     with NodeValidator(node_sdk) as validator:
         yield validator
 
 
 @pytest.fixture(scope="session")
 def sdk_validator(python_sdk: Callable[[str], Path]) -> Iterator[SdkValidator]:
-    """`sdk_validator.check(2, "SessionUpdate", value)`: what the Python SDK says."""
+    """`sdk_validator.check(2, "SessionUpdate", value)`: the objections of the Python SDK."""
     with SdkValidator(python_sdk) as validator:
         yield validator
 

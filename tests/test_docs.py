@@ -1,4 +1,4 @@
-"""The examples in the documents run, and print what the documents say."""
+"""The examples in the documentation run, and print the output that is shown there."""
 
 import re
 import shlex
@@ -37,7 +37,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def python_examples() -> list[tuple[Block, Block]]:
-    """Each Python block with the block of its output after it; a file for others is none."""
+    """Each Python block that is run, with the block of its output after it."""
     found = []
     for page in PAGES:
         on_page = [*blocks(page), Block(page.name, 0, "end", "")]
@@ -48,7 +48,7 @@ def python_examples() -> list[tuple[Block, Block]]:
 
 
 def file_name(block: Block) -> str:
-    """What a block is called, if its first line says so: `# weather.py`."""
+    """The file name in the first line of a block, such as `# weather.py`."""
     match = _FILE.match(block.text)
     return match[1] if match else ""
 

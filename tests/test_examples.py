@@ -1,8 +1,7 @@
 """The examples of the protocol's documents and the recordings of real agents, message by message.
 
-Each is read as what it is, without a fault and with nothing left that nobody knows, and written
-as it was read. Exceptions stand in tables, with their reason. None is passed over: they are
-counted.
+Each is decoded as its own type, without a fault and without unknown fields, and encoded to the same
+JSON. Exceptions are in tables, with their reason. The examples are counted: none is skipped.
 """
 
 import json
@@ -47,7 +46,7 @@ def not_understood(value: Any, path: str = "") -> Iterator[str]:
 
 
 def read(value: Any, shape: Any) -> list[str]:
-    """What a message holds that nobody knows; it has no fault and is written as it was read."""
+    """The unknown fields of a message, which has no fault and is encoded to the same JSON."""
     faults: list[Fault] = []
     struct = codec.decode(dumps(value), shape, faults)
     assert faults == []
@@ -106,8 +105,8 @@ NULL_RESULTS: dict[tuple[str, str, int], str] = {
     ("v1", "file-system", 4): "fs/write_text_file",
     ("v1", "session-setup", 6): "session/load",
 }
-"""Results that the documents of version 1 show as null, where the schema has an object: whoever
-reads an answer takes null for `{}`."""
+"""Results that the documents of version 1 show as null, where the schema has an object: null is
+read as `{}` there."""
 
 BY_KEY: dict[str, list[tuple[frozenset[str], Any]]] = {
     "v1": [
@@ -235,7 +234,7 @@ def what_is(example: Example) -> tuple[str, Any, Any]:
         return method, value["params"], version.METHODS[method].params
     if "result" in value:
         answered = method_of_result(example)
-        assert answered is not None, "nobody knows what this answers"
+        assert answered is not None, "there is no request that this answers"
         if answered.startswith("_"):
             return "extension", value["result"], None
         return f"{answered} result", value["result"], version.METHODS[answered].result
@@ -283,7 +282,7 @@ class Recorded(NamedTuple):
     method: str
     value: Any
     shape: Any
-    """None for methods that no schema knows."""
+    """None for methods that are in no schema."""
 
 
 def recorded(name: str) -> Iterator[Recorded]:
@@ -292,7 +291,7 @@ def recorded(name: str) -> Iterator[Recorded]:
     open_requests: dict[tuple[str, Any], str] = {}
     for number, line in enumerate(map(json.loads, lines(f"transcripts/{name}.jsonl")), 1):
         if "message" not in line:
-            # the next process counts anew, but an answer to this one may still stand below
+            # the next process counts from 1 again, but an answer of this one may still follow
             yield Recorded(number, line["step"], "exit", "", line["exit"], None)
             continue
         message, sender = line["message"], line["dir"]

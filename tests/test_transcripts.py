@@ -56,7 +56,7 @@ def test_nothing_is_left_pending_at_the_end_of_a_real_conversation(
 def test_every_prompt_of_a_real_conversation_is_one_user_message(
     transcript: list[Line],
 ) -> None:
-    # up to the first replay, which tells them again in the agent's own way
+    # up to the first replay, in which the agent may write them differently
     live: list[Line] = []
     for line in transcript:
         if getattr(line.message, "method", "") in ("session/load", "session/resume"):
@@ -154,7 +154,7 @@ def test_what_a_real_conversation_converts_to_is_valid(
 def test_a_conversation_brought_to_version_2_adds_up_to_the_same_session(
     transcript: list[Line],
 ) -> None:
-    """Up to invented ids and what the conversion refuses, both tell the same story."""
+    """Except for invented ids and what the conversion refuses."""
     again = [
         line for _, record in converted(transcript, "2") for line in read_line(json.dumps(record))
     ]

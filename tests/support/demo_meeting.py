@@ -1,4 +1,4 @@
-"""The demo agent and Twofold's own client, together in memory, and what they said."""
+"""The demo agent and Twofold's own client, connected in memory, with a record of every message."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""An agent that says exactly what a test makes it say, over a transport in memory.
+"""An agent that sends exactly what a test makes it send, over a transport in memory.
 
     async with talk(2) as (client, agent):
         session = await client.new_session("/work")
@@ -7,7 +7,7 @@
         agent.update(RUNNING)
         agent.answer(prompt, {"messageId": "u1"})
 
-It answers `initialize` and `session/new` by itself; `answers` says otherwise, or more.
+It answers `initialize` and `session/new` by itself; `answers` replaces these or adds others.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class RawAgent:
         self.transport = transport
         self.answers = dict(answers)
         self.messages: list[Json] = []
-        """Everything that the client said, in order."""
+        """Every message of the client, in order."""
         self.ended_with: list[Exception | None] = []
         self._unheard: list[Json] = []
         self._rest = b""
@@ -85,7 +85,7 @@ class RawAgent:
         self._changed = asyncio.Event()
         transport.start(self)
 
-    # ---- what comes
+    # ---- from the client
 
     def received(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -120,7 +120,7 @@ class RawAgent:
         pass
 
     async def heard(self, method: str) -> Json:
-        """The next message of the client with this method that was not looked at yet."""
+        """Wait for the next message of the client with this method."""
         while True:
             for message in self._unheard:
                 if message["method"] == method:
@@ -130,10 +130,10 @@ class RawAgent:
             await self._changed.wait()
 
     def methods(self) -> list[str]:
-        """What the client asked or told so far."""
+        """The methods of the requests and notifications of the client so far."""
         return [message["method"] for message in self.messages if "method" in message]
 
-    # ---- what it says
+    # ---- to the client
 
     def send(self, message: Json) -> None:
         self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
@@ -170,7 +170,7 @@ class RawAgent:
 
 
 class Problems(list[Problem]):
-    """What was reported."""
+    """The problems that were reported."""
 
     def of(self, kind: str) -> list[str]:
         return [problem.text for problem in self if problem.kind == kind]
@@ -185,7 +185,7 @@ async def talk(
     problems: Problems | None = None,
     **options: Any,
 ) -> AsyncIterator[tuple[Client, RawAgent]]:
-    """A client and the agent it is connected to; what is not expected fails the test."""
+    """A client and the agent it is connected to; a problem fails the test without `problems`."""
     ours, theirs = memory_pair()
     agent = RawAgent(
         theirs,

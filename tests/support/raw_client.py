@@ -1,12 +1,12 @@
-"""A client played by hand: raw lines to an agent, and what it answers, in the order it came.
+"""A client whose every message is sent by the test, and the messages of the agent in order.
 
     async with talking(agent, 2) as client:
         prompt = client.ask("session/prompt", {...})
         await client.heard("idle end_turn")
         assert client.story() == ["result", "user_message", "running", "idle end_turn"]
 
-What is said arrives at once, before the call returns. When the block is left the client is gone;
-the agent has to end by itself, soon, and to leave no task behind.
+A message arrives before the call that sends it returns. At the end of the block the client
+disconnects; the agent has to end by itself, soon, and to leave no task behind.
 """
 
 import asyncio
@@ -82,18 +82,18 @@ class RawClient:
     async def close(self) -> None:
         self.ended = True
 
-    # ---- what the client says
+    # ---- to the agent
 
     def raw(self, data: bytes) -> None:
-        """Say bytes."""
-        assert self._receiver is not None, "nobody listens yet"
+        """Send bytes."""
+        assert self._receiver is not None, "the agent has not started yet"
         if self._gathered is None:
             self._receiver.received(data)
         else:
             self._gathered.append(data)
 
     def at_once(self) -> "RawClient":
-        """`with client.at_once(): …`: everything that is said inside comes in one piece."""
+        """`with client.at_once(): …` sends everything inside the block in one piece."""
         return self
 
     def __enter__(self) -> None:
@@ -120,18 +120,18 @@ class RawClient:
         self.say({"id": request["id"], "result": result})
 
     def leave(self, error: Exception | None = None) -> None:
-        """Be gone."""
+        """Disconnect."""
         if not self.ended and self._receiver is not None:
             self.ended = True
             self._receiver.ended(error)
 
     def read_on(self) -> None:
-        """Take what the agent writes again."""
+        """Read again what the agent writes."""
         assert self._receiver is not None
         self.reads = True
         self._receiver.resume_writing()
 
-    # ---- what it hears
+    # ---- from the agent
 
     async def until(self, condition: Callable[[], Any]) -> None:
         """Wait for something that follows from what the agent sent."""
@@ -227,7 +227,7 @@ class RawClient:
 
 
 def word(message: Json) -> str:
-    """What a message says, in a word or two."""
+    """A message, summed up in a word or two."""
     if "method" not in message:
         if "error" in message:
             return f"error {message['error']['code']}"

@@ -1,9 +1,9 @@
-"""What a struct says and what a schema says, in the same words, and where they differ.
+"""Compares structs with a JSON schema: both are read into the same shapes.
 
     differences(of_annotation(v2.SessionUpdate), Official(schema).value("SessionUpdate"))
 
-Both sides become `Shape`s, which are then walked side by side: what stands in the same
-place is the same thing, whatever either side calls it. A difference is a sentence that
+Both sides become `Shape`s, which are then walked side by side: shapes in the same place
+are compared, whatever either side calls them. A difference is a sentence that
 names its place by the schema's definition and field.
 
 Two differences are the rule and no sentence: the structs read every union and enumeration
@@ -69,7 +69,7 @@ class Listed:
     item: "Value"
     skip_invalid: bool
     mixed: bool = True
-    """Whether items of several types may stand in one list."""
+    """Whether one list may hold items of several types."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Choice:
     variants: dict[str, "Record | Choice"]
     untagged: tuple[Record, ...] = ()
     other: Record | None = None
-    """What stands for a variant that is not known yet."""
+    """A variant that represents those that are not known yet."""
 
 
 Shape: TypeAlias = Anything | Scalar | Words | Listed | Mapped | Mixed | Record | Choice
@@ -204,7 +204,7 @@ KINDS = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def of_annotation(hint: Any) -> Value:
-    """What a struct, a union of structs or the annotation of a field says."""
+    """The shape of a struct, a union of structs or the annotation of a field."""
     marks: tuple[Any, ...] = ()
     if get_origin(hint) is Annotated:
         hint, *rest = get_args(hint)
@@ -323,7 +323,7 @@ class Official:
         self.read: set[str] = set()
 
     def value(self, name: str) -> Value:
-        """What a definition says."""
+        """The shape of a definition."""
         if name not in self._made:
             self.read.add(name)
             self._made[name] = self._value(name, self._defs[name])
@@ -411,7 +411,7 @@ class Official:
 
 
 def _tag(option: Schema) -> tuple[str | None, str]:
-    """The field that tells a variant and its value there; without one, the variant's title."""
+    """The field that identifies a variant and its value there; without one, the variant's title."""
     for key, body in option.get("properties", {}).items():
         if "const" in body:
             return key, body["const"]
@@ -488,7 +488,7 @@ def methods_of(schema: Schema) -> dict[str, Method]:
 
 
 def differences(here: Value, there: Value, place: str) -> Iterator[str]:
-    """What a struct (`here`) says otherwise than the schema (`there`)."""
+    """Where a struct (`here`) differs from the schema (`there`)."""
     if here.nullable != there.nullable:
         yield f"{place}: may be null only {_where(here.nullable)}"
     yield from _between(here.shape, there.shape, place)
@@ -554,7 +554,7 @@ def _between_records(here: Record, there: Record) -> Iterator[str]:
 
 def _between_choices(here: Choice, there: Choice) -> Iterator[str]:
     if here.tag_field != there.tag_field:
-        yield f"{there.name}: told by {here.tag_field} here, by {there.tag_field} in the schema"
+        yield f"{there.name}: tagged by {here.tag_field} here, by {there.tag_field} in the schema"
         return
     for tag in dict.fromkeys((*there.variants, *here.variants)):
         if tag in here.variants and tag in there.variants:
@@ -572,7 +572,7 @@ def _between_choices(here: Choice, there: Choice) -> Iterator[str]:
 
 
 def _between_untagged(here: Sequence[Record], there: Sequence[Record], name: str) -> Iterator[str]:
-    """Pairs the records with the most alike fields: nothing else tells them apart."""
+    """Pairs the records with the most alike fields: nothing else identifies them."""
     left = list(here)
     for theirs in there:
         if left:

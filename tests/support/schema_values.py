@@ -21,9 +21,9 @@ from hypothesis.strategies import SearchStrategy
 Schema = dict[str, Any]
 Values = SearchStrategy[Any]
 
-# Tags and enum values that no schema knows.
+# Tags and enum values that are in no schema.
 UNKNOWN_WORDS = ("_x", "_acme.dev/thing", "future_kind", "FutureKind", "zukünftig", "_")
-# Field names that no schema knows.
+# Field names that are in no schema.
 UNKNOWN_FIELDS = ("_x", "x-trace", "futureField", "future_field", "größe", "🙂", "")
 
 STRINGS = ("", "a", "two words", "line\nbreak", "größe", "日本語", "👩‍💻", "\x1b[31m", "\0")
@@ -294,7 +294,7 @@ def _referred(schema: Schema) -> str:
 
 
 def _is_open(option: Schema) -> bool:
-    """Whether a variant stands for what the schema does not know yet."""
+    """Whether a variant is the schema's place for variants that are not known yet."""
     return "not" in option or option.get("title", "").lower() in {"other", "unknown"}
 
 

@@ -4,8 +4,8 @@
 the official schemas allow; `v2_streams()` and `v1_streams()` give lists of them. `..._structs()`
 give the same, decoded. Ids come from a small pool, so that the updates of a stream meet. Optional
 fields are omitted, null or set. With `unknown` (on in version 2, whose schema is open; off in
-version 1, whose schema is closed) there are variants, content types and words nobody knows; fields
-nobody knows and `_meta` are everywhere, in both versions.
+version 1, whose schema is closed) there are unknown variants, content types and enum values.
+Unknown fields and `_meta` are everywhere, in both versions.
 
     v2_streams()                                       anything
     v2_streams("agent_message", "agent_message_chunk") only these variants
@@ -34,7 +34,7 @@ IDS = ("a", "b", "c")
 """One pool for everything: a message, a thought and a tool call may share an id."""
 
 UNKNOWN_WORDS = ("_acme.dev/thing", "future_kind", "zukünftig", "?", "")
-"""Tags and enum values that no schema knows; `?` is what our own structs call an unknown tag."""
+"""Tags and enum values that are in no schema; `?` is what our own structs call an unknown tag."""
 
 EXTRAS: tuple[Json, ...] = (
     {},
@@ -47,7 +47,7 @@ EXTRAS: tuple[Json, ...] = (
     {"future_field": None, "": []},
     {"?": {"fields": {}}, "unknown": True, "meta": 1},
 )
-"""Fields that no schema knows; the last are what our own structs call their fields."""
+"""Fields that are in no schema; the last are what our own structs call their fields."""
 
 METAS: tuple[Json, ...] = (
     {},
@@ -129,7 +129,7 @@ def words(*known: str, unknown: bool) -> Values:
 
 
 def objects(required: Mapping[str, Values], optional: Mapping[str, Values] | None = None) -> Values:
-    """Objects with these fields, `_meta` and now and then fields that nobody knows."""
+    """Objects with these fields, `_meta` and now and then unknown fields."""
     known = st.fixed_dictionaries(
         dict(required), optional={**(optional or {}), "_meta": maybe(metas)}
     )
@@ -141,7 +141,7 @@ def tagged(tag_field: str, tag: str, values: Values) -> Values:
 
 
 def unknown_variants(tag_field: str, required: Mapping[str, Values] | None = None) -> Values:
-    """Variants that nobody knows, with a payload that may look like anything."""
+    """Unknown variants, with any payload."""
     payload: dict[str, Values] = {"text": json_values, "content": json_values, "status": scalars}
     return st.fixed_dictionaries(
         {tag_field: st.sampled_from(UNKNOWN_WORDS), **(required or {})},
@@ -310,7 +310,7 @@ def tool_call_patches_v2(unknown: bool = True) -> Values:
 
 @cache
 def tool_call_patches_v1(unknown: bool = False) -> Values:
-    """Patches of a tool call of version 1, where null says nothing."""
+    """Patches of a tool call of version 1, where null is the same as omitted."""
     return objects(
         {"toolCallId": ids},
         {name: maybe(values) for name, values in _tool_call_fields_v1(unknown).items()},
@@ -619,7 +619,7 @@ def _updates(variants: dict[str, Values], unknown: bool) -> dict[str, Values]:
 
 
 UNKNOWN = "?"
-"""Asks `v2_updates` and `v1_updates` for variants that nobody knows."""
+"""Asks `v2_updates` and `v1_updates` for unknown variants."""
 
 V2_TAGS = tuple(tag for tag in _v2_variants(True) if tag != UNKNOWN)
 V1_TAGS = tuple(tag for tag in _v1_variants(True) if tag != UNKNOWN)

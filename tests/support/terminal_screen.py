@@ -44,7 +44,7 @@ Row: TypeAlias = tuple[Run, ...]
 BRACKETED_PASTE: Final = 2004
 _ALTERNATE: Final = frozenset({47, 1047, 1049})
 _KNOWN: Final = frozenset({7, 25, BRACKETED_PASTE, *_ALTERNATE, 2026})
-"""The private modes that we say we have, when asked; 2026: output that is shown all at once."""
+"""The private modes that the terminal reports as supported; 2026: synchronized output."""
 _PRIVATE: Final = 5  # pyte keeps a private mode shifted by so many bits
 
 _SAME_LOOK: Final = itemgetter(slice(1, None))  # of a cell: all but its character
@@ -114,7 +114,7 @@ class TerminalScreen(pyte.Screen):
         self._stream.feed(text[at:])
 
     def _obey(self, sequence: re.Match[str]) -> None:
-        """Do what a whole sequence says, or note that it says nothing to us."""
+        """Execute a complete escape sequence, or record it as unknown."""
         final, args = sequence["final"], sequence["args"]
         match sequence["prefix"], sequence["between"], final:
             case (None, _, _):
@@ -161,7 +161,7 @@ class TerminalScreen(pyte.Screen):
                 line[x] = line[x]._replace(data=line[x].data + piece)
 
     def select_graphic_rendition(self, *attrs: int) -> None:
-        """Pyte knows no dim: a cell that is dim blinks, and nothing else does."""
+        """Pyte has no dim attribute: a dim cell is stored as blinking, which nothing else is."""
         made: list[int] = []
         rest = list(attrs)
         while rest:
@@ -178,7 +178,7 @@ class TerminalScreen(pyte.Screen):
     def write_process_input(self, data: str) -> None:
         self._answer(data)
 
-    # ---- what leaves the screen, and comes back ----------------------------------------------
+    # ---- the scrollback ----------------------------------------------------------------------
 
     def index(self) -> None:
         top, bottom = self.margins or (0, self.lines - 1)
@@ -247,7 +247,7 @@ def _look(
     reverse: bool,
     blink: bool,
 ) -> Look:
-    """The look of a cell of pyte's, which says brown for yellow, and misspells a colour."""
+    """The look of a cell of pyte's, which calls yellow brown and misspells a colour."""
     return Look(
         fg=fg.replace("brown", "yellow"),
         bg=bg.replace("brown", "yellow").replace("bfight", "bright"),
@@ -261,7 +261,7 @@ def _look(
 
 
 def _stripped(runs: list[Run]) -> Row:
-    """The row without the blanks at its end that nobody would see."""
+    """The row as text, without invisible blanks at its end."""
     if runs and not (runs[-1].look.reverse or runs[-1].look.underline):
         text, look = runs[-1]
         if look.bg == "default" and not (text := text.rstrip(" ")):

@@ -66,7 +66,7 @@ class Stage(AnyStage):
         self._screen = TerminalScreen(columns, rows, self._send, encoding)
         self._outgoing = bytearray()
         self._encoding = encoding
-        self._left = False  # nobody is left who could write
+        self._left = False  # no process is left that could write
         self._hung_up = False  # it is closed
         self._closing = False
         super().__init__(command, columns=columns, rows=rows, cwd=cwd, env=env)
@@ -88,7 +88,7 @@ class Stage(AnyStage):
 
     @property
     def cursor(self) -> tuple[int, int]:
-        """Where the cursor stands on the screen: column and row, from 0."""
+        """The position of the cursor on the screen: column and row, from 0."""
         with self._changed:
             return self._screen.cursor.x, self._screen.cursor.y
 
@@ -277,7 +277,7 @@ class TmuxStage(AnyStage):
     # ---- the terminal's own life -------------------------------------------------------------
 
     def _terminal_env(self) -> dict[str, str]:
-        return {}  # tmux says itself what it is
+        return {}  # tmux sets the variables itself
 
     def _tmux(self, *arguments: str, given: str = "") -> str:
         return subprocess.run(

@@ -1,6 +1,6 @@
-"""What every stage has, whichever terminal it is: keys, waits, and the care for processes.
+"""What all stages share, whatever terminal they use: keys, waits, and the end of processes.
 
-A wait ends with the output that it waits for, and fails with the screen when that does not come.
+A wait ends with the output that it waits for; without it, it fails and shows the screen.
 The program gets an environment of its own, and nothing that it started outlives the stage: it is
 found by a variable in its environment, for a process may leave its parent, its group and its
 session. That is read from `/proc`, so there must be one.
@@ -127,7 +127,7 @@ class AnyStage(ABC):
 
     @abstractmethod
     def _over(self) -> bool:
-        """Whether nothing can come any more: the program has ended, and nobody else writes."""
+        """Whether there is no more output: the program has ended, and no other process writes."""
 
     @abstractmethod
     def screen(self) -> list[str]:
@@ -175,7 +175,7 @@ class AnyStage(ABC):
     # ---- waiting -----------------------------------------------------------------------------
 
     def wait_for(self, wanted: str | Callable[[Self], object], seconds: float = PATIENCE) -> None:
-        """Wait until a text stands in any row, scrolled away or not, or a predicate holds."""
+        """Wait until a text is in any row, scrolled away or not, or a predicate holds."""
         if isinstance(wanted, str):
             complaint = f"{wanted!r} did not come"
             self._wait(lambda: wanted in self.text, complaint, seconds, shown=True)
@@ -190,7 +190,7 @@ class AnyStage(ABC):
         )
 
     def wait_quiet(self, quiet: float = 0.3, seconds: float = PATIENCE) -> None:
-        """Wait until nothing has been written for a while, from now on: for what must not come."""
+        """Wait until nothing is written for a while: to check that something is not written."""
         now = time.monotonic()
         self._wait(
             lambda: time.monotonic() - max(now, self._written_at) >= quiet,
@@ -199,7 +199,7 @@ class AnyStage(ABC):
         )
 
     def wait_end(self, seconds: float = PATIENCE) -> int:
-        """Wait until the program has ended, and tell its exit status (-2: by SIGINT)."""
+        """Wait until the program has ended, and return its exit status (-2: by SIGINT)."""
         self._wait(lambda: self._status() is not None, "it did not end", seconds)
         status = self._status()
         assert status is not None
@@ -254,7 +254,7 @@ class AnyStage(ABC):
             for pid in left:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-            time.sleep(0.001)  # a killed process needs a moment, and no event tells of its end
+            time.sleep(0.001)  # a killed process needs a moment, and there is no event for its end
         self._stop()
         self._home.cleanup()
 
@@ -290,5 +290,5 @@ def _belonging(mark: str) -> list[int]:
 
 
 def process_stat(pid: int) -> list[str]:
-    """What `/proc` says of a process, from its state on (its name may hold anything)."""
+    """The fields of `/proc/PID/stat` from the state on (the name before it may hold anything)."""
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()

@@ -460,7 +460,7 @@ CHANGES: dict[str, tuple[Callable[[Schema], None], str]] = {
                 for tag, name in (("http", "McpServerHttp"), ("stdio", "McpServerStdio"))
             ],
         ),
-        "McpServer: told by type here, by kind in the schema",
+        "McpServer: tagged by type here, by kind in the schema",
     ),
     "a field of a merged variant": (
         changed("RunningStateUpdate/properties/since", {"type": "string"}),
