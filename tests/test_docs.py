@@ -132,6 +132,14 @@ def links(page: Path) -> list[Path]:
     return [(page.parent / target).resolve() for target in targets]
 
 
+def test_the_architecture_names_every_part_of_the_package() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    parts = {path.stem for path in Path(twofold.__file__).parent.iterdir() if path.stem[0] != "_"}
+    assert set(named) == parts - {"py"}
+    assert len(named) == len(set(named))
+
+
 def test_the_public_names_are_there_and_documented() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     for public in twofold.__all__:
