@@ -14,7 +14,7 @@ How they are counted:
 - An inheritance chain is a class with its bases inside the package, the class itself included.
   Errors and structs of the wire are counted apart.
 - An error is a class of the package that derives from Exception.
-- A walk is described in `scripts/walk.py`. A function counts if it is in every repetition of it.
+- A walk is described in `scripts/walk.py`. A function counts if it is in most repetitions.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -130,7 +131,8 @@ def chain(value):
 
 
 def longest(values):
-    return max(map(chain, values), key=len, default=[])
+    chains = [chain(value) for value in values]
+    return max(sorted(chains), key=len, default=[])
 
 
 errors = [each for each in classes.values() if issubclass(each, Exception)]
@@ -185,7 +187,10 @@ def walks(source: Path) -> dict[tuple[str, str], list[str]]:
         for counted in ("passing", "called"):
             every = [set(each[counted]) for each in found if each["kind"] == kind]
             assert len(every) == repetitions, f"{len(every)} of {repetitions} walks of {kind}"
-            functions[kind, counted] = sorted(set.intersection(*every))
+            times = Counter(name for each in every for name in each)
+            functions[kind, counted] = sorted(
+                name for name, count in times.items() if 2 * count > repetitions
+            )
     return functions
 
 
