@@ -676,8 +676,8 @@ def fail(request, *reason):
 @pytest.mark.parametrize(
     ("lists", "advice"),
     [
-        ('"list": {}', "The sessions that it knows: twofold sessions --all -- "),
-        ("", "raw cannot list those that it knows."),
+        ('"list": {}', "To list its sessions: twofold sessions --all -- "),
+        ("", "raw cannot list its sessions."),
     ],
 )
 def test_a_session_that_is_not_there_is_named_with_how_to_list_them(

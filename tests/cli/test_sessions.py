@@ -225,7 +225,7 @@ def test_json_on_a_terminal_says_the_same_and_does_nothing(monkeypatch: pytest.M
     ("options", "status", "told"),
     [
         (["--login", "token"], 0, "No sessions in this directory."),
-        (["--login", "x"], 1, "raw knows no login 'x': it names token."),
+        (["--login", "x"], 1, "raw has no login 'x': it names token."),
         ([], 1, "The agent wants a login first; it names token. Choose one with --login"),
     ],
 )
