@@ -59,8 +59,7 @@ REPLAY = 5.0
 class SilenceTimer:
     """Calls `then` after `quiet` seconds without `restart`, and after `longest` in any case.
 
-    `client.feed.Silence` answers a similar question the other way round: it has a clock and returns
-    how long a caller should still wait. Here nobody waits: the timers are injected, and they call.
+    The timers are injected, so that the bridge's rules have no clock of their own.
     """
 
     def __init__(
