@@ -17,7 +17,7 @@ from msgspec import Struct
 from twofold.client.agent_peer import AgentPeer
 from twofold.client.permissions import Permissions
 from twofold.client.updates import Updates
-from twofold.convert.turns import CANCELLED, OpenTurn, failed_turn
+from twofold.convert.turns import CANCELLED, OpenTurn, OpenTurns
 from twofold.errors import ConnectionClosed, ConnectionEnded, LocalError
 from twofold.peer.inbox import Inbox
 from twofold.peer.problems import Problem
@@ -26,7 +26,6 @@ from twofold.session import Draft, Message, Session
 from twofold.session.changes import Changes, ContentAppended, EntryAdded, EntryChanged
 from twofold.session.state import Entry
 from twofold.wire import v1, v2
-from twofold.wire.base import Extras
 from twofold.wire.content import ContentBlock, TextContent
 from twofold.wire.shared import Error, Usage
 
@@ -115,21 +114,17 @@ class Quiet:
         self._limit = 0.0
 
 
-class Turn(Struct, eq=False):
-    """A prompt, and the state of its turn."""
+class Turn(OpenTurn, kw_only=True, eq=False):
+    """A prompt of the caller, and the state of its turn."""
 
-    blocks: list[ContentBlock]
-    end: asyncio.Future[v2.StateUpdate]
-    open: OpenTurn | None = None
-    """The agent's side of it; None until it is sent and everything before that is handled."""
+    ended: asyncio.Future[v2.StateUpdate]
+    """How the turn ended, for the caller."""
     sent: bool = False
     answered: bool = False
     start: int | None = None
-    """How many entries there were before."""
+    """How many entries there were before; None until everything received before is handled."""
     stop: int | None = None
     """How many entries there were at its end."""
-    before: v2.StateUpdate | None = None
-    """The state of the session before."""
     failure: Exception | None = None
     """Why there is no reply, if the agent did not end the turn itself."""
     given_up: bool = False
@@ -141,14 +136,14 @@ class Turn(Struct, eq=False):
         for timer in (self.settling, self.limit):
             if timer is not None:
                 timer.cancel()
-        if not self.end.done():
-            self.end.set_result(state)
+        if not self.ended.done():
+            self.ended.set_result(state)
 
     @property
     def first_entry(self) -> int | None:
         """The first entry of the turn; None as long as other work may still end before it."""
-        if self.open is not None and self.open.busy and not self.open.inserted:
-            return self.start if self.end.done() else None
+        if self.held and not self.ended.done():
+            return None
         return self.start
 
 
@@ -159,7 +154,10 @@ class Prompts:
         self._agent = agent
         self._updates = updates
         self._permissions = permissions
-        self._open: list[Turn] = []
+        self._unfinished: list[Turn] = []
+        """The turns whose callers wait, those that were not sent yet among them."""
+        self._turns: OpenTurns[Turn] = OpenTurns()
+        """The turns that are open, as far as updates were handled."""
         self._one = asyncio.Lock()  # version 1 has one turn at a time
         self._quiet: Quiet | None = None
         updates.intercept(v2.StateUpdate, self._state_reported)
@@ -169,12 +167,12 @@ class Prompts:
     @property
     def waiting(self) -> bool:
         """Whether a prompt waits for the end of its turn."""
-        return bool(self._open)
+        return bool(self._unfinished)
 
     @property
     def in_turn(self) -> bool:
         """Whether a prompt was sent whose turn has not ended, as far as updates were handled."""
-        return any(turn.open is not None and not turn.end.done() for turn in self._open)
+        return bool(self._turns)
 
     # ---- sending
 
@@ -201,15 +199,15 @@ class Prompts:
                 "A handler of updates cannot wait for a turn, because the turn waits for the"
                 " handler: prompt in a task of its own."
             )
-        turn = Turn(blocks, asyncio.get_running_loop().create_future())
-        self._open.append(turn)
+        turn = Turn(prompt=blocks, ended=asyncio.get_running_loop().create_future())
+        self._unfinished.append(turn)
         return turn, self._agent.in_background(self._work(turn))
 
     def abandon(self, turn: Turn) -> None:
         """Cancel a turn without waiting; it goes on until the agent has ended it."""
         if not turn.sent:
             turn.over(CANCELLED)
-        elif not turn.end.done():
+        elif not turn.ended.done():
             self.stop()
 
     async def _work(self, turn: Turn) -> Reply:
@@ -220,19 +218,19 @@ class Prompts:
                 async with self._one:
                     await self._run(turn)
         finally:
-            self._open.remove(turn)
-        return self._reply(turn, turn.end.result())
+            self._unfinished.remove(turn)
+        return self._reply(turn, turn.ended.result())
 
     async def _run(self, turn: Turn) -> None:
-        if turn.end.done():
+        if turn.ended.done():
             return  # it was cancelled while it waited
         self._updates.check_open()
-        await self.quiet(turn.end)
+        await self.quiet(turn.ended)
         self._stop_quiet()
         self._updates.check_open()
         sending = asyncio.create_task(self._send(turn))
         try:
-            await turn.end
+            await turn.ended
         finally:
             # only version 2 still answers a prompt whose turn is over
             late = turn.failure is None and not turn.given_up
@@ -244,12 +242,12 @@ class Prompts:
             inbox.put(self._answered, (turn, outcome))
             return inbox
 
-        if turn.end.done():
+        if turn.ended.done():
             return
         inbox = self._updates.inbox
         turn.sent = True  # from here on a cancel follows the prompt on the wire
         inbox.put(self._begin, turn)
-        request = v2.PromptRequest(self._updates.session_id, turn.blocks)
+        request = v2.PromptRequest(self._updates.session_id, turn.prompt)
         try:
             await self._agent.call("session/prompt", request, arrived=arrived)
         except Exception as error:
@@ -258,12 +256,13 @@ class Prompts:
 
     def _begin(self, turn: Turn) -> Awaitable[None] | None:
         """Begin the turn, in wire order."""
-        state, upgrader = self._updates.state, self._updates.upgrader
-        others = any(each.sent and not each.end.done() for each in self._open if each is not turn)
-        turn.open = OpenTurn(upgrader is None and (others or state.state != "idle"))
-        turn.open.echo.expect(turn.blocks)
-        turn.start, turn.before = len(state.entries), state.state_update
-        return self._updates.prompted(turn.blocks)
+        updates = self._updates
+        if updates.upgrader is None:
+            self._turns.state = updates.state.state_update  # the client ends work as well
+        if not turn.ended.done():  # it may have been given up before
+            self._turns.prompted(turn, turn.prompt)
+        turn.start = len(updates.state.entries)
+        return updates.prompted(turn.prompt)
 
     def _reply(self, turn: Turn, state: v2.StateUpdate) -> Reply:
         if turn.failure is not None:
@@ -297,36 +296,27 @@ class Prompts:
 
     def _user_message(self, update: v2.UserMessage | v2.UserMessageChunk) -> Awaitable[None] | None:
         """A user message of an agent of version 2, which may repeat one of the prompts."""
-        turns = [turn.open for turn in self._open if turn.open is not None]
-        if not any(turn.message_id == update.message_id for turn in turns):
-            for turn in turns:
-                if not turn.inserted and turn.echoed(update):
-                    break  # it repeats one prompt, never two
+        self._turns.user_message(update)
         return self._updates.apply(update)
 
     def _state_reported(self, update: v2.StateUpdate) -> Awaitable[None] | None:
         """The state of an agent of version 2, which may end turns."""
-        ahead = False
-        for turn in self._open:
-            if turn.open is None:
-                continue
-            if update.state == "idle" and turn.open.busy and not turn.open.inserted:
-                # other work ended: an agent may hold a prompt back until then
-                turn.open.busy, turn.open.running = ahead, False
-                turn.start = len(self._updates.state.entries)
-            else:
-                turn.open.report(update)
-            if self._is_over(turn, turn.open, update):
-                self._updates.inbox.put_next(self._over, (turn, update))
-            else:
-                ahead = True
-        ended = self._left_open() if update.state == "idle" else []
-        return self._updates.apply_all([*ended, update])
+        idle = update.state == "idle"
+        if idle:
+            for turn in self._turns:
+                if turn.held:  # the work that ends now is not part of it
+                    turn.start = len(self._updates.state.entries)
+        for turn in self._turns.report(update):
+            self._updates.inbox.put_next(self._over, (turn, update))
+        for turn in self._turns:
+            if turn.end is None:
+                self._settle(turn, update)
+        return self._updates.apply_all([*(self._left_open() if idle else ()), update])
 
     def _answered(self, answer: tuple[Turn, Any]) -> Awaitable[None] | None:
         """The agent answered the prompt with a result or an error, or is gone."""
         turn, outcome = answer
-        if turn.end.done():
+        if turn.ended.done():
             return None  # it was given up before
         if isinstance(outcome, Exception):
             return self._failed(turn, outcome)
@@ -334,35 +324,32 @@ class Prompts:
             return self._end(turn, self._updates.finished(outcome))
         if isinstance(outcome, v2.PromptResponse):
             self._updates.state.draft = Draft.NOVEMBER  # only November names the message
-        elif (reason := _stop_reason(outcome)) is not None:
-            return self._end(turn, v2.StateUpdate("idle", reason))
-        if turn.open is not None:
-            turn.open.accepted(outcome)
-            self._is_over(turn, turn.open, self._updates.state.state_update)
-            if turn.open.end is not None:
-                self._over((turn, turn.open.end))
+        reported = turn.idle
+        turn.accepted(outcome)
+        if turn.end is None:
+            self._settle(turn, self._updates.state.state_update)
+        elif turn.end is reported:
+            self._over((turn, turn.end))
+        else:  # the answer ended the turn: no state was reported for it
+            return self._end(turn, turn.end)
         return None
 
-    def _is_over(self, turn: Turn, opened: OpenTurn, state: v2.StateUpdate) -> bool:
-        """Whether a turn of version 2 is over; if it may be, a timer looks again."""
-        if opened.end is not None:
-            return True
-        if opened.inserted and state.state == "idle" and state is not turn.before:
-            # no work led up to this idle: if none follows, it was the end all the same
-            if turn.settling is not None:
-                turn.settling.cancel()
-            wait = SETTLE if self._has_sent_something(turn) else SETTLE_SILENT
-            loop = asyncio.get_running_loop()
-            turn.settling = loop.call_later(wait, self._still_idle, turn)
-        return False
+    def _settle(self, turn: Turn, state: v2.StateUpdate) -> None:
+        """Wait for some seconds whether work begins, if the turn is over without it."""
+        if not turn.may_be_over(state):
+            return
+        if turn.settling is not None:
+            turn.settling.cancel()
+        wait = SETTLE if self._has_sent_something(turn) else SETTLE_SILENT
+        turn.settling = asyncio.get_running_loop().call_later(wait, self._settled, turn)
 
     def _has_sent_something(self, turn: Turn) -> bool:
         entries = self._updates.state.entries[turn.start or 0 :]
         return any(not isinstance(entry, Message) or entry.role != "user" for entry in entries)
 
-    def _still_idle(self, turn: Turn) -> None:
+    def _settled(self, turn: Turn) -> None:
         state = self._updates.state.state_update
-        if state.state == "idle" and turn.open is not None and not turn.open.running:
+        if turn.may_be_over(state):
             self._over((turn, state))
 
     # ---- ends
@@ -373,15 +360,16 @@ class Prompts:
 
     def _over(self, ended: tuple[Turn, v2.StateUpdate]) -> None:
         turn, idle = ended
-        if not turn.end.done():
+        if not turn.ended.done():
             turn.stop = len(self._updates.state.entries)
+            self._turns.close(turn)
             turn.over(idle)
 
     def _failed(self, turn: Turn, error: Exception) -> Awaitable[None] | None:
         idle = v2.StateUpdate("idle", "error", Error(INTERNAL_ERROR, str(error)))
         if isinstance(error, RequestFailed):
             sent = Error(error.code, error.message, error.data)
-            idle = failed_turn(sent, cancelling=self._updates.state.cancelling)
+            idle = self._updates.failed(sent)
             if idle is not CANCELLED and self._updates.upgrader is not None:
                 error = TurnFailed(sent)  # version 1 reports a failed turn only by this error
         if idle is not CANCELLED:
@@ -394,8 +382,8 @@ class Prompts:
 
     def fail(self, error: Exception) -> None:
         """End every turn with `error`, because the session is closed."""
-        for turn in self._open:
-            if turn.sent and not turn.end.done():
+        for turn in self._unfinished:
+            if turn.sent and not turn.ended.done():
                 self._updates.inbox.put(self._answered, (turn, error))
 
     # ---- cancelling
@@ -404,7 +392,7 @@ class Prompts:
         """Cancel the turns that go on, and wait until they have ended."""
         turns = self.stop(give_up)
         if turns:
-            await asyncio.wait({turn.end for turn in turns})
+            await asyncio.wait({turn.ended for turn in turns})
 
     def stop(self, give_up: float = GIVE_UP) -> list[Turn]:
         """Send `session/cancel`; turns that do not end within `give_up` seconds are given up.
@@ -413,10 +401,10 @@ class Prompts:
             The turns to wait for.
         """
         updates, permissions, turns = self._updates, self._permissions, []
-        for turn in self._open:
+        for turn in self._unfinished:
             if not turn.sent:
                 turn.over(CANCELLED)
-            elif not turn.end.done():
+            elif not turn.ended.done():
                 turns.append(turn)
         working = bool(turns) or updates.state.state != "idle"
         if updates.closed or not (working or permissions.pending):
@@ -443,7 +431,7 @@ class Prompts:
         return self._updates.state.cancelled_calls()
 
     def _give_up(self, turn: Turn) -> None:
-        if turn.end.done():
+        if turn.ended.done():
             return
         text = "The agent did not end the cancelled turn in time; it was given up"
         self._agent.report(Problem("stuck", text, self._updates.session_id))
@@ -452,14 +440,6 @@ class Prompts:
             lambda idle: self._updates.apply_all([*self._left_open(), idle]), CANCELLED
         )
         self._over((turn, CANCELLED))  # even if a handler does not return: this is the limit
-
-
-def _stop_reason(result: Any) -> str | None:
-    """The stop reason in the answer of an agent that claims version 2 and answers as version 1."""
-    if isinstance(result, v2.JunePromptResponse) and isinstance(result.unknown, Extras):
-        reason = result.unknown.fields.get("stopReason")
-        return reason if isinstance(reason, str) else None
-    return None
 
 
 async def _finished(sending: asyncio.Task[None], seconds: float) -> None:
@@ -503,10 +483,10 @@ class ReplyStream:
     async def close(self) -> None:
         """Cancel the turn if it goes on, and wait until it has ended."""
         turn = self._turn
-        if turn is None or turn.end.done():
+        if turn is None or turn.ended.done():
             return
         self._prompts.abandon(turn)
-        await asyncio.wait({turn.end})
+        await asyncio.wait({turn.ended})
 
     async def __aenter__(self) -> Self:
         return self

@@ -17,7 +17,7 @@ from twofold.convert.drafts import lift
 from twofold.convert.guide import GuideUpgrader
 from twofold.convert.losses import Loss, Losses, carried
 from twofold.convert.options import MODE
-from twofold.convert.turns import Echo
+from twofold.convert.turns import Echo, failed_turn
 from twofold.convert.upgrade import mode_id
 from twofold.convert.upgrader import Upgrader
 from twofold.errors import LocalError, PeerError
@@ -26,6 +26,7 @@ from twofold.session import Session
 from twofold.wire import codec, guide, v1, v2
 from twofold.wire.base import Wire
 from twofold.wire.content import ContentBlock
+from twofold.wire.shared import Error
 
 Chunk: TypeAlias = guide.AgentMessageChunk | guide.AgentThoughtChunk | guide.UserMessageChunk
 Handled: TypeAlias = Awaitable[None] | None
@@ -193,6 +194,15 @@ class Updates:
         if self._guide is not None:
             self._guide.finished()
         return self.upgrader.finished(response)
+
+    def failed(self, error: Error) -> v2.StateUpdate:
+        """The idle state for an error with which an agent of either version answered a prompt."""
+        cancelling = self.state.cancelling
+        if self.upgrader is None:
+            return failed_turn(error, cancelling=cancelling)
+        if self._guide is not None:
+            self._guide.finished()
+        return self.upgrader.failed(error, cancelling=cancelling)
 
     # ---- the answers to new, load and resume
 

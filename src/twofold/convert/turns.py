@@ -189,9 +189,14 @@ class OpenTurn(Struct, eq=False):
         elif (reason := premature_stop_reason(result)) is not None:
             self.idle = v2.StateUpdate("idle", reason)
 
+    @property
+    def held(self) -> bool:
+        """Whether the agent may hold the prompt back until other work ends."""
+        return self.busy and not self.inserted
+
     def _insert(self) -> None:
-        if self.busy and not self.inserted:
-            # an agent may hold a prompt until other work ends: an idle before was that end
+        if self.held:
+            # an idle state before was the end of the other work
             self.running, self.idle = False, None
         self.inserted = True
 
@@ -204,7 +209,7 @@ class OpenTurn(Struct, eq=False):
         """
         if state.state != "idle":
             self.running, self.idle = True, None
-        elif self.busy and not self.inserted:
+        elif self.held:
             self.busy, self.running = ahead, False  # other work ended
         elif self.running or self.busy:
             self.idle = state  # any other idle is a snapshot, or the end of something else
