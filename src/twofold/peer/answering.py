@@ -8,16 +8,16 @@ meant for the peer is reported here, and the peer gets "Internal error".
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from twofold.peer.problems import Problem, Report, described
 from twofold.rpc import connection
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.messages import Request, RequestId
+from twofold.rpc.pending import find_id
 from twofold.wire import codec
 from twofold.wire.base import Malformed
 
-T = TypeVar("T")
 Answer: TypeAlias = Callable[[Request], Awaitable[Any]]
 
 SERVED = 1024
@@ -126,9 +126,9 @@ class Answering:
 
     def cancel(self, identity: RequestId | None) -> None:
         """Cancel the task of a request; the peer gets "Request cancelled"."""
-        task = find_request(self._served, identity)
-        if task is not None:
-            _cancel(task)
+        served = find_id(self._served, identity)
+        if served is not None:
+            _cancel(self._served[served])
         elif identity in self._fresh:
             self._fresh[identity] = True
 
@@ -173,15 +173,3 @@ class Answering:
 def _cancel(task: asyncio.Task[None]) -> None:
     """Cancel a task, but let it begin first: only then is its request answered."""
     asyncio.get_running_loop().call_soon(task.cancel)
-
-
-def find_request(table: dict[RequestId, T], identity: RequestId | None) -> T | None:
-    """Look a request up by id; "1" and 1 are the same id, because some peers change the type."""
-    if identity is None:
-        return None
-    if identity in table:
-        return table[identity]
-    if isinstance(identity, int):
-        return table.get(str(identity))
-    # no id of ours is longer
-    return table.get(int(identity)) if identity.isdecimal() and len(identity) < 20 else None

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 from msgspec import UNSET, Struct
 
 from twofold.errors import BadAnswer, ConnectionClosed, ConnectionEnded, NoAnswer, TwofoldError
-from twofold.peer.answering import Answer, Answering, find_request
+from twofold.peer.answering import Answer, Answering
 from twofold.peer.inbox import Inbox, Place, inside
 from twofold.peer.problems import Problem, Report, described, guarded, log
 from twofold.rpc import connection
@@ -24,7 +24,8 @@ from twofold.rpc.batches import Gathering
 from twofold.rpc.connection import Batch, Connection, Malformed
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RequestError, RequestFailed
 from twofold.rpc.frames import LIMIT
-from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
+from twofold.rpc.messages import Failure, Notification, Request, Response
+from twofold.rpc.pending import Pending
 from twofold.transport.base import Transport
 from twofold.wire import codec
 from twofold.wire.base import Malformed as NotAsSpecified
@@ -32,8 +33,6 @@ from twofold.wire.shared import CancelRequestNotification, Error
 
 FLUSH = 64 * 1024
 """How many bytes are gathered before they are written without waiting for more."""
-GIVEN_UP = 1024
-"""How many abandoned requests are remembered: a late response to one is not reported."""
 PATIENCE = 1.0
 """How many seconds `close` waits for the tasks that answer requests."""
 
@@ -60,10 +59,9 @@ class Listener(Protocol):
         """The connection ended; every request to the peer has been settled."""
 
 
-class _Pending(Struct):
+class _Sent(Struct):
     """A request that was sent and has no response yet."""
 
-    id: int
     method: str
     future: asyncio.Future[Any]
     shape: Any
@@ -114,9 +112,8 @@ class Peer:
         self._paused = False
         self._room: asyncio.Future[None] | None = None
 
-        self._pending: dict[RequestId, _Pending] = {}
+        self._pending: Pending[_Sent] = Pending()
         self._last_id = 0
-        self._given_up: dict[RequestId, int] = {}
         self._undelivered: set[asyncio.Future[Any]] = set()
         """The futures of responses that arrived and wait for a handler."""
 
@@ -265,47 +262,42 @@ class Peer:
         self._answering.cancel(params.request_id)
 
     def _responded(self, response: Response | Failure) -> None:
-        pending = find_request(self._pending, response.id)
-        if pending is not None:
-            del self._pending[pending.id]
-            self._deliver(pending, self._outcome(pending, response))
+        sent = self._pending.take(response.id)
+        if sent is not None:
+            self._deliver(sent, self._outcome(sent, response))
             self._adjust_reading()
-            return
-        late = find_request(self._given_up, response.id)
-        if late is not None:
-            del self._given_up[late]
-        else:
+        elif not self._pending.is_late(response.id):
             text = f"The {self.who} answered a request that nobody waits for (id {response.id!r})"
             if isinstance(response, Failure):
                 text += f": {response.error.decode(errors='replace')[:200]}"
             self.report(Problem("answer", text))
 
-    def _outcome(self, pending: _Pending, response: Response | Failure) -> Any:
+    def _outcome(self, sent: _Sent, response: Response | Failure) -> Any:
         try:
             if isinstance(response, Failure):
-                return _failure(pending.method, response.error)
-            if pending.shape is None:
+                return _failure(sent.method, response.error)
+            if sent.shape is None:
                 return codec.parse(response.result)
             # many peers send null for an empty result
             result = b"{}" if response.result == b"null" else response.result
-            return codec.decode(result, pending.shape)
+            return codec.decode(result, sent.shape)
         except Exception as error:  # whatever it is, the caller must not wait for ever
-            return BadAnswer(self.who, pending.method, str(error))
+            return BadAnswer(self.who, sent.method, str(error))
 
-    def _deliver(self, pending: _Pending, outcome: Any) -> None:
+    def _deliver(self, sent: _Sent, outcome: Any) -> None:
         inbox = None
-        if pending.arrived is not None:
+        if sent.arrived is not None:
             try:
-                inbox = pending.arrived(outcome)
+                inbox = sent.arrived(outcome)
             except Exception as error:
                 self._failed(error)
                 outcome = error  # the caller must not wait for ever
-        if inbox is None or not inbox.busy or inbox is pending.blocked:
-            _settle((pending.future, outcome))
-        elif not pending.future.done():
-            self._undelivered.add(pending.future)
-            pending.future.add_done_callback(self._undelivered.discard)
-            inbox.put(_settle, (pending.future, outcome))
+        if inbox is None or not inbox.busy or inbox is sent.blocked:
+            _settle((sent.future, outcome))
+        elif not sent.future.done():
+            self._undelivered.add(sent.future)
+            sent.future.add_done_callback(self._undelivered.discard)
+            inbox.put(_settle, (sent.future, outcome))
 
     # ---- requests and notifications to the peer
 
@@ -358,17 +350,14 @@ class Peer:
         line = connection.request(identity, method, _params(params))
         self._last_id = identity
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._pending[identity] = _Pending(identity, method, future, shape, arrived, inside())
+        self._pending.add(identity, _Sent(method, future, shape, arrived, inside()))
         self._send_now(line)
         self._adjust_reading()
         return identity, future
 
     def _give_up(self, identity: int) -> None:
-        if self._pending.pop(identity, None) is None:
+        if self._pending.give_up(identity) is None:
             return
-        self._given_up[identity] = identity
-        if len(self._given_up) > GIVEN_UP:
-            del self._given_up[next(iter(self._given_up))]
         self.notify("$/cancel_request", CancelRequestNotification(identity))
         self._adjust_reading()
 
@@ -420,7 +409,7 @@ class Peer:
         """
         if self._reading and not self._holders:
             return
-        wanted = self._holders <= {pending.blocked for pending in self._pending.values()}
+        wanted = self._holders <= {sent.blocked for sent in self._pending}
         if wanted != self._reading and not self.closed:
             self._reading = wanted
             if wanted:
@@ -442,9 +431,8 @@ class Peer:
 
     def _settle_all(self, error: Exception) -> None:
         self.closed, self._end = True, error
-        pending, self._pending = self._pending, {}
-        for each in pending.values():
-            self._deliver(each, error)
+        for sent in self._pending.clear():
+            self._deliver(sent, error)
         self._answering.stop()
         self._wake()
 

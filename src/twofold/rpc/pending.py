@@ -39,12 +39,12 @@ class Pending(Generic[T]):
 
     def get(self, identity: RequestId | None) -> T | None:
         """A request that waits; None if there is none."""
-        key = _key(self._requests, identity)
+        key = find_id(self._requests, identity)
         return None if key is None else self._requests[key]
 
     def take(self, identity: RequestId | None) -> T | None:
         """Remove and return the request that an answer is for; None if there is none."""
-        key = _key(self._requests, identity)
+        key = identity if identity in self._requests else find_id(self._requests, identity)
         return None if key is None else self._requests.pop(key)
 
     def give_up(self, identity: RequestId) -> T | None:
@@ -58,7 +58,7 @@ class Pending(Generic[T]):
 
     def is_late(self, identity: RequestId | None) -> bool:
         """Whether an answer is for a request that was given up; true once for each."""
-        key = _key(self._given_up, identity)
+        key = find_id(self._given_up, identity)
         if key is None:
             return False
         del self._given_up[key]
@@ -71,7 +71,8 @@ class Pending(Generic[T]):
         return requests
 
 
-def _key(table: dict[RequestId, T], identity: RequestId | None) -> RequestId | None:
+def find_id(table: dict[RequestId, T], identity: RequestId | None) -> RequestId | None:
+    """The id under which a table has a request: the given one, else that of the other type."""
     if identity is None or identity in table:
         return identity
     if isinstance(identity, int):
