@@ -1,4 +1,4 @@
-"""Look-ups in config options: values, the mode, and what version 1 can show."""
+"""What an agent's config options may be set to, and which of them version 1 can show."""
 
 from typing import Any
 
@@ -7,11 +7,10 @@ import pytest
 from twofold import v2
 from twofold.agent.config_options import (
     NoSuchOption,
-    mode_option_id,
-    value_of,
-    with_value,
+    with_checked_value,
     without_booleans,
 )
+from twofold.convert.options import value_of
 from twofold.wire.base import Extras
 from twofold.wire.shared import SessionConfigSelectOption
 
@@ -36,17 +35,9 @@ UNKNOWN = v2.UnknownSessionConfig(raw=Extras({"type": "_slider", "configId": "vo
 OPTIONS: list[v2.SessionConfigOption] = [GROUPED, UNKNOWN, MODE, LOUD]
 
 
-@pytest.mark.parametrize(
-    ("config_id", "value"),
-    [("model", "small"), ("how", "ask"), ("loud", False), ("volume", None), ("", None)],
-)
-def test_the_value_of_an_option_is_found_by_its_id(config_id: str, value: object) -> None:
-    assert value_of(OPTIONS, config_id) is value
-
-
 @pytest.mark.parametrize(("config_id", "value"), [("model", "xl"), ("how", "code"), ("loud", True)])
 def test_setting_an_option_changes_a_copy(config_id: str, value: Any) -> None:
-    changed = with_value(OPTIONS, config_id, value)
+    changed = with_checked_value(OPTIONS, config_id, value)
     assert value_of(changed, config_id) is value
     assert value_of(OPTIONS, config_id) is not value
     same = [each for each in changed if value_of([each], config_id) is None]
@@ -65,12 +56,7 @@ def test_setting_an_option_changes_a_copy(config_id: str, value: Any) -> None:
 )
 def test_an_option_that_there_is_not_is_refused(config_id: str, value: Any, reason: str) -> None:
     with pytest.raises(NoSuchOption, match=reason):
-        with_value(OPTIONS, config_id, value)
-
-
-def test_the_mode_is_found_by_its_category() -> None:
-    assert mode_option_id(OPTIONS) == "how"
-    assert mode_option_id([GROUPED, LOUD, UNKNOWN]) is None
+        with_checked_value(OPTIONS, config_id, value)
 
 
 def test_version_1_is_shown_everything_but_booleans() -> None:

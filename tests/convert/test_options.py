@@ -15,6 +15,7 @@ from twofold.convert.options import (
     known_options,
     mode_option,
     modes_of,
+    value_name,
     value_of,
     with_value,
 )
@@ -66,6 +67,16 @@ def test_setting_a_value_changes_nothing_else(config_id: str, value: str | bool)
             assert new is old
     if find_option(OPTIONS, config_id) is not None:
         assert value_of(changed, config_id) == value
+
+
+def test_only_the_first_of_two_options_with_one_id_is_set() -> None:
+    twice: list[v2.SessionConfigOption] = [select("a"), switch("a")]
+    assert with_value(twice, "a", "two") == [select("a", "two"), switch("a")]
+
+
+@pytest.mark.parametrize(("value", "name"), [("one", "One"), ("three", "Three"), ("x", "x")])
+def test_a_value_that_is_no_choice_is_its_own_name(value: str, name: str) -> None:
+    assert value_name(select("a", value)) == name
 
 
 def test_choices_are_those_in_groups_too_in_their_order() -> None:

@@ -1,64 +1,39 @@
-"""Look-ups in the config options of a session, without any state."""
+"""What an agent allows its config options to be set to, and shows of them to version 1."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from msgspec.structs import replace
-
-from twofold.convert.options import MODE
+from twofold.convert.options import Option, choices, find_option, with_value
 from twofold.errors import LocalError
 from twofold.wire import v2
 
 Options: TypeAlias = list[v2.SessionConfigOption]
-
-_SETTABLE = v2.SessionConfigSelect | v2.SessionConfigBoolean
 
 
 class NoSuchOption(LocalError):
     """The session has no such config option, or the option cannot have this value."""
 
 
-def value_of(options: Sequence[v2.SessionConfigOption], config_id: str) -> str | bool | None:
-    """The current value of an option; None if there is no such option."""
-    for option in options:
-        if isinstance(option, _SETTABLE) and option.config_id == config_id:
-            return option.current_value
-    return None
-
-
-def with_value(
+def with_checked_value(
     options: Sequence[v2.SessionConfigOption], config_id: str, value: str | bool
 ) -> Options:
     """A copy of the options with one of them set; raises `NoSuchOption`."""
-    changed: Options = list(options)
-    for index, option in enumerate(options):
-        if isinstance(option, _SETTABLE) and option.config_id == config_id:
-            _check(option, value)
-            changed[index] = replace(option, current_value=value)
-            return changed
-    raise NoSuchOption(f"there is no config option {config_id!r}")
+    option = find_option(options, config_id)
+    if option is None:
+        raise NoSuchOption(f"there is no config option {config_id!r}")
+    _check(option, value)
+    return with_value(options, config_id, value)
 
 
-def _check(option: v2.SessionConfigSelect | v2.SessionConfigBoolean, value: Any) -> None:
+def _check(option: Option, value: Any) -> None:
     if isinstance(option, v2.SessionConfigBoolean):
         if not isinstance(value, bool):
             raise NoSuchOption(f"config option {option.config_id!r} must be true or false")
         return
-    values: list[str] = []
-    for entry in option.options:
-        choices = entry.options if isinstance(entry, v2.SessionConfigSelectGroup) else [entry]
-        values += [choice.value for choice in choices]
+    values = [choice.value for choice in choices(option)]
     if value not in values:
-        choice = ", ".join(values)
-        raise NoSuchOption(f"config option {option.config_id!r} must be one of {choice}")
-
-
-def mode_option_id(options: Sequence[v2.SessionConfigOption]) -> str | None:
-    """The id of the option that holds the mode: it is found by its category, ids are free."""
-    for option in options:
-        if isinstance(option, v2.SessionConfigSelect) and option.category == MODE:
-            return option.config_id
-    return None
+        offered = ", ".join(values)
+        raise NoSuchOption(f"config option {option.config_id!r} must be one of {offered}")
 
 
 def without_booleans(options: Sequence[v2.SessionConfigOption]) -> Options:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from twofold.agent import arguments
-from twofold.agent.config_options import NoSuchOption, mode_option_id, with_value
+from twofold.agent.config_options import NoSuchOption, with_checked_value
 from twofold.agent.definition import Definition, SessionHandler
 from twofold.agent.link import ClientLink
 from twofold.agent.prompts import Prompts
@@ -24,6 +24,7 @@ from twofold.agent.session import OpenSession, now
 from twofold.agent.tools import NotCancellable
 from twofold.convert.capabilities import downgrade_agent, upgrade_client
 from twofold.convert.losses import Losses, NotConvertible
+from twofold.convert.options import mode_option
 from twofold.convert.requests import downgrade_result, upgrade_params
 from twofold.convert.versions import claimed_version, version_of_client
 from twofold.peer.inbox import spawn
@@ -422,7 +423,7 @@ class _Sessions:
         session = self._find(params.session_id)
         before = session.state.config_options
         try:
-            options = with_value(before, params.config_id, params.value)
+            options = with_checked_value(before, params.config_id, params.value)
         except NoSuchOption as error:
             raise RequestError.invalid_params(str(error)) from None
         session.record(v2.ConfigOptionUpdate(options))  # the client gets it in the answer
@@ -440,10 +441,10 @@ class _Sessions:
     async def set_mode(self, params: v2.SetSessionConfigOptionRequest) -> None:
         """Set the mode, for `session/set_mode` of version 1."""
         session = self._find(params.session_id)
-        config_id = mode_option_id(session.state.config_options)
-        if config_id is None:
+        option = mode_option(session.state.config_options)
+        if option is None:
             raise RequestError.invalid_params("this session has no modes")
-        await self.set_option(replace(params, config_id=config_id))
+        await self.set_option(replace(params, config_id=option.config_id))
         # the result of version 1 is empty: the client gets the options in an update
         await session.send(v2.ConfigOptionUpdate(session.state.config_options))
 

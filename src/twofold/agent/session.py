@@ -15,11 +15,12 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from twofold.agent import arguments
-from twofold.agent.config_options import value_of, with_value
+from twofold.agent.config_options import with_checked_value
 from twofold.agent.link import ClientLink
 from twofold.agent.store import DRAFT, Store, UnknownSession
 from twofold.convert.downgrader import Downgrader
 from twofold.convert.losses import NotConvertible
+from twofold.convert.options import value_of
 from twofold.convert.permissions import upgrade_outcome
 from twofold.errors import BadAnswer, LocalError
 from twofold.peer.problems import Problem
@@ -545,7 +546,8 @@ class AgentSession:
         arguments.text("config_id", config_id)
         if not isinstance(value, str | bool):
             raise arguments.wrong_type("value", value, "a str or a bool")
-        await self.config_options(with_value(self.state.config_options, config_id, value))
+        options = with_checked_value(self.state.config_options, config_id, value)
+        await self.config_options(options)
 
     async def notice(self, title: str, description: str = "", severity: str = "info") -> None:
         """Show the user something that is not part of the conversation.

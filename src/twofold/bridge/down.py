@@ -32,7 +32,7 @@ from twofold.bridge.lowering import Lowering
 from twofold.bridge.side import Side
 from twofold.convert.downgrade import CHUNKS
 from twofold.convert.losses import NotConvertible, carried
-from twofold.convert.options import MODE, modes_of
+from twofold.convert.options import MODE, mode_option
 from twofold.convert.permissions import upgrade_outcome
 from twofold.convert.requests import downgrade_params, downgrade_result, upgrade_params
 from twofold.convert.turns import CANCELLED, OpenTurn, OpenTurns, prompt_answer
@@ -771,15 +771,14 @@ def _finish_replay(session: DownSession) -> None:
 def _set_options(session: DownSession, options: list[v2.SessionConfigOption]) -> None:
     """Remember the options of a session, and which of them is the mode."""
     session.options = options
-    for option in options:
-        if isinstance(option, v2.SessionConfigSelect) and option.category == MODE:
-            session.mode_option = option.config_id
-            return
+    option = mode_option(options)
+    if option is not None:
+        session.mode_option = option.config_id
 
 
 def _mode(options: list[v2.SessionConfigOption]) -> str:
-    modes = modes_of(options)
-    return modes.current_mode_id if modes is not None else ""
+    option = mode_option(options)
+    return option.current_value if option is not None else ""
 
 
 def _or_rejected(

@@ -1,11 +1,9 @@
 """A session with an agent, as users hold it."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from types import TracebackType
 from typing import Any, Self
-
-from msgspec.structs import replace
 
 from twofold.client.open_session import OpenSession
 from twofold.client.permissions import OnQuestion
@@ -19,6 +17,7 @@ from twofold.client.watching import (
     OnUpdate,
     Subscription,
 )
+from twofold.convert.options import MODE, find_option, mode_option, with_value
 from twofold.errors import BadAnswer, NotSupported, PeerError
 from twofold.peer.problems import Problem
 from twofold.policy import Decided
@@ -240,7 +239,7 @@ class ClientSession:
             RequestFailed: The agent refused.
         """
         self._updates.check_open()
-        option = _mode_option(self.state.config_options)
+        option = mode_option(self.state.config_options)
         if option is None:
             raise NotSupported(f"{self._agent.description.name} has no modes in this session.")
         await self.set_config_option(option.config_id, mode)
@@ -284,14 +283,12 @@ class ClientSession:
     ) -> Awaitable[None] | None:
         """Apply the answer to `session/set_config_option`, in wire order."""
         if isinstance(outcome, BadAnswer):  # the options are missing in it
-            options = _with_value(self.state.config_options, config_id, value)
+            options = with_value(self.state.config_options, config_id, value)
             upgrader = self._updates.upgrader
-            own = [
-                option
-                for option in options
-                if upgrader is None or not upgrader.is_made_mode(_id_of(option))
-            ]
-            outcome = v2.SetSessionConfigOptionResponse(own)
+            if upgrader is not None and upgrader.is_made_mode(MODE):
+                made = find_option(options, MODE)
+                options = [option for option in options if option is not made]
+            outcome = v2.SetSessionConfigOptionResponse(options)
         return None if isinstance(outcome, Exception) else self._updates.options_were_set(outcome)
 
     # ---- the end
@@ -339,28 +336,3 @@ class ClientSession:
 def _check_callable(callback: object) -> None:
     if not callable(callback):
         raise TypeError(f"A callback is a function, not {callback!r}.")
-
-
-# ---- config options ---------------------------------------------------------------------------
-
-
-def _mode_option(options: Sequence[v2.SessionConfigOption]) -> v2.SessionConfigSelect | None:
-    """The option of category `mode`."""
-    for option in options:
-        if isinstance(option, v2.SessionConfigSelect) and option.category == "mode":
-            return option
-    return None
-
-
-def _with_value(
-    options: Sequence[v2.SessionConfigOption], config_id: str, value: str | bool
-) -> list[v2.SessionConfigOption]:
-    """The options with another value for one of them."""
-    return [
-        replace(option, current_value=value) if _id_of(option) == config_id else option
-        for option in options
-    ]
-
-
-def _id_of(option: v2.SessionConfigOption) -> str:
-    return option.config_id if isinstance(option, v2.SessionConfigCommon) else ""

@@ -46,13 +46,12 @@ def value_of(options: Sequence[v2.SessionConfigOption], config_id: str) -> str |
 def with_value(
     options: Sequence[v2.SessionConfigOption], config_id: str, value: str | bool
 ) -> list[v2.SessionConfigOption]:
-    """The options with one of them set to a value, which is not checked."""
-    return [
-        replace(option, current_value=value)
-        if not isinstance(option, v2.UnknownSessionConfig) and option.config_id == config_id
-        else option
-        for option in options
-    ]
+    """The options with the one that has an id set to a value, which is not checked."""
+    found = find_option(options, config_id)
+    if found is None:
+        return list(options)
+    changed = replace(found, current_value=value)
+    return [changed if option is found else option for option in options]
 
 
 def grouped_choices(
@@ -70,6 +69,12 @@ def grouped_choices(
 def choices(option: v2.SessionConfigSelect) -> Iterator[SessionConfigSelectOption]:
     """The choices of a select in their order, those in groups included."""
     return (choice for _, choice in grouped_choices(option))
+
+
+def value_name(option: v2.SessionConfigSelect) -> str:
+    """The name of the choice that a select is set to; a value that is no choice is its own name."""
+    current = option.current_value
+    return next((choice.name for choice in choices(option) if choice.value == current), current)
 
 
 def mode_option(

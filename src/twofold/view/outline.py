@@ -14,6 +14,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from twofold.convert.options import value_name
 from twofold.session import (
     Compaction,
     Decision,
@@ -555,23 +556,13 @@ def _settings(options: _Same) -> tuple[Setting, ...]:
 def _setting(option: v2.SessionConfigOption) -> Setting | None:
     match option:
         case v2.SessionConfigSelect():
-            value = _value_name(option)
+            value = value_name(option)
         case v2.SessionConfigBoolean():
             value = "on" if option.current_value else "off"
         case _:
             return None
     category = one_line(option.category) if option.category else None
     return Setting(one_line(option.name), one_line(value), category)
-
-
-def _value_name(option: v2.SessionConfigSelect) -> str:
-    """The name of the current value; a value that is not offered goes by itself."""
-    for entry in option.options:
-        choices = entry.options if isinstance(entry, v2.SessionConfigSelectGroup) else [entry]
-        for choice in choices:
-            if choice.value == option.current_value:
-                return choice.name
-    return option.current_value
 
 
 def state_words(state: v2.State) -> str:

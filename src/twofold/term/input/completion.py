@@ -15,14 +15,14 @@ from typing import Final
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from twofold.convert.options import Option, mode_option
 from twofold.session import Session
 from twofold.term.input import mentions
 from twofold.term.input.slash_commands import (
     CLIENT_COMMANDS,
     agent_commands,
-    choices,
     config_options,
-    mode_option,
+    offered_choices,
     shorten,
     typable,
 )
@@ -76,7 +76,7 @@ def command_completions(line: str, session: Session) -> Iterator[Completion]:
     """Completions of a line that begins with a slash."""
     name, blank, argument = line[1:].partition(" ")
     if blank and name == "mode":
-        option = mode_option(session)
+        option = mode_option(session.config_options)
         return _values(argument, option) if option else iter(())
     if blank and name == "config":
         return _config(argument, session)
@@ -102,12 +102,11 @@ def _config(argument: str, session: Session) -> Iterator[Completion]:
     yield from _fitting(argument, ((option.config_id, shorten(option.name)) for option in options))
 
 
-def _values(
-    typed: str, option: v2.SessionConfigSelect | v2.SessionConfigBoolean
-) -> Iterator[Completion]:
+def _values(typed: str, option: Option) -> Iterator[Completion]:
     if isinstance(option, v2.SessionConfigBoolean):
         return _fitting(typed, (("on", ""), ("off", "")))
-    return _fitting(typed, ((choice.value, shorten(choice.name)) for _, choice in choices(option)))
+    offered = offered_choices(option)
+    return _fitting(typed, ((choice.value, shorten(choice.name)) for choice in offered))
 
 
 def _fitting(typed: str, offered: Iterable[tuple[str, str]]) -> Iterator[Completion]:

@@ -17,6 +17,15 @@ from typing import Final, NamedTuple, TypeAlias
 
 from rich.cells import cell_len
 
+from twofold.convert.options import (
+    Option,
+    choices,
+    find_option,
+    grouped_choices,
+    known_options,
+    mode_option,
+    value_name,
+)
 from twofold.errors import LocalError
 from twofold.session import Session
 from twofold.term.lines import BLANK, Line, line
@@ -42,9 +51,6 @@ _WIDEST: Final = 22
 """The widest first column of a table."""
 _MARGIN: Final = (("  ", ""),)
 _WORD: Final = re.compile(r"[A-Za-z][\w:.-]{0,119}")
-
-Option: TypeAlias = v2.SessionConfigSelect | v2.SessionConfigBoolean
-"""A config option of a known kind."""
 
 
 class ClientCommand(NamedTuple):
@@ -241,30 +247,12 @@ def _hint(command: v2.Command | v2.AugustCommand) -> str:
 
 def config_options(session: Session) -> list[Option]:
     """The config options of known kinds."""
-    options = session.config_options[:MOST_OFFERED]
-    return [option for option in options if isinstance(option, v2.SessionConfigCommon)]
+    return known_options(session.config_options[:MOST_OFFERED])
 
 
-def mode_option(session: Session) -> v2.SessionConfigSelect | None:
-    """The config option that holds the modes."""
-    for option in session.config_options:
-        if isinstance(option, v2.SessionConfigSelect) and option.category == "mode":
-            return option
-    return None
-
-
-def choices(option: v2.SessionConfigSelect) -> Iterator[tuple[str, SessionConfigSelectOption]]:
-    """The values of an option, each with the name of its group, or an empty string."""
-    return islice(_choices(option), MOST_OFFERED)
-
-
-def _choices(option: v2.SessionConfigSelect) -> Iterator[tuple[str, SessionConfigSelectOption]]:
-    for entry in option.options:
-        if isinstance(entry, v2.SessionConfigSelectGroup):
-            group = shorten(entry.name) or shorten(entry.group_id)
-            yield from ((group, choice) for choice in entry.options)
-        else:
-            yield "", entry
+def offered_choices(option: v2.SessionConfigSelect) -> Iterator[SessionConfigSelectOption]:
+    """The choices of an option, as many as are looked at."""
+    return islice(choices(option), MOST_OFFERED)
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
@@ -289,7 +277,7 @@ def find_mode(argument: str, session: Session) -> str:
         UnknownValue: No mode has this value or name.
         AmbiguousName: Several modes have this name.
     """
-    option = mode_option(session)
+    option = mode_option(session.config_options)
     if option is None:
         raise NoModes
     return _value(argument, option)
@@ -326,7 +314,7 @@ def _option(argument: str, options: Sequence[Option]) -> tuple[Option, str]:
 
 
 def _value(word: str, option: v2.SessionConfigSelect) -> str:
-    offered = [choice for _, choice in choices(option)]
+    offered = [*offered_choices(option)]
     found = _matching(word, [_Name(choice.value, choice.name) for choice in offered])
     values = list(dict.fromkeys(offered[number].value for number in found))
     if len(values) > 1:
@@ -423,7 +411,7 @@ def mode_lines(session: Session) -> list[Line]:
     Raises:
         NoModes: The agent has no modes.
     """
-    option = mode_option(session)
+    option = mode_option(session.config_options)
     if option is None:
         raise NoModes
     return _select_lines(option)
@@ -437,10 +425,10 @@ def config_lines(session: Session, config_id: str | None = None) -> list[Line]:
     """
     options = config_options(session)
     if config_id is not None:
-        for option in options:
-            if option.config_id == config_id:
-                return _option_lines(option)
-        raise UnknownOption(config_id, [option.config_id for option in options])
+        found = find_option(options, config_id)
+        if found is None:
+            raise UnknownOption(config_id, [option.config_id for option in options])
+        return _option_lines(found)
     if not options:
         return [line("The agent has no settings in this session.", "dim")]
     rows = [(shorten(option.config_id), _current(option)) for option in options]
@@ -475,12 +463,13 @@ def _option_lines(option: Option) -> list[Line]:
 
 def _select_lines(option: v2.SessionConfigSelect) -> list[Line]:
     current = option.current_value
-    offered = list(choices(option))
+    offered = list(islice(grouped_choices(option), MOST_OFFERED))
     values = [shorten(choice.value) for _, choice in offered[:MOST_LISTED]]
     column = _column(values)
     made: list[Line] = []
     group_before = ""
-    for value, (group, choice) in zip(values, offered, strict=False):
+    for value, (entry, choice) in zip(values, offered, strict=False):
+        group = shorten(entry.name) or shorten(entry.group_id) if entry is not None else ""
         if group and group != group_before:
             made.append(line(group, "cyan", "  "))
         group_before = group
@@ -507,10 +496,7 @@ def _current(option: Option) -> str:
     if isinstance(option, v2.SessionConfigBoolean):
         value = "on" if option.current_value else "off"
     else:
-        named = (
-            choice.name for _, choice in choices(option) if choice.value == option.current_value
-        )
-        value = shorten(next(named, option.current_value))
+        value = shorten(value_name(option))
     description = f" ({shorten(option.description)})" if option.description else ""
     return f"{shorten(option.name)}: {value}{description}"
 
