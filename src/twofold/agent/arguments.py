@@ -9,11 +9,11 @@ import inspect
 import math
 from collections.abc import Callable, Collection, Iterable
 from os import PathLike, fspath
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from twofold.errors import LocalError
 from twofold.wire import codec
-from twofold.wire.base import UNSET, Fault, Known, Malformed, UnsetType
+from twofold.wire.base import UNSET, Fault, Malformed, UnsetType, known_values
 
 T = TypeVar("T")
 
@@ -91,11 +91,6 @@ def enumerated(name: str, value: object, alias: Any) -> str:
         return str(value)
     choices = ", ".join(known)
     raise InvalidArgument(f"{name} must be one of {choices}, or start with '_', not {value!r}")
-
-
-def known_values(alias: Any) -> tuple[str, ...]:
-    """The values that the protocol gives to an open enumeration of `twofold.wire`."""
-    return next(mark for mark in get_args(alias) if isinstance(mark, Known)).values
 
 
 def subset(name: str, values: object, allowed: tuple[T, ...]) -> frozenset[T]:

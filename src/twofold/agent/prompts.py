@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from twofold.agent.arguments import known_values
 from twofold.agent.definition import Definition
 from twofold.agent.link import ClientLink
 from twofold.agent.session import OpenSession
@@ -28,7 +27,7 @@ from twofold.peer.inbox import spawn
 from twofold.peer.problems import Problem, described
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RequestError
 from twofold.wire import codec, v1, v2
-from twofold.wire.base import UNSET
+from twofold.wire.base import UNSET, known_values
 from twofold.wire.content import (
     AudioContent,
     ContentBlock,

@@ -34,12 +34,12 @@ from twofold.wire.shared import (
     UsageUpdate,
 )
 
-_KINDS = known_values(ToolKind)
-_STATUSES = known_values(v1.ToolCallStatus)
-_PLAN_STATUSES = known_values(v1.PlanEntryStatus)
-_PRIORITIES = known_values(PlanEntryPriority)
-_ROLES = known_values(Role)
-OPTION_KINDS = known_values(PermissionOptionKind)
+_KINDS = frozenset(known_values(ToolKind))
+_STATUSES = frozenset(known_values(v1.ToolCallStatus))
+_PLAN_STATUSES = frozenset(known_values(v1.PlanEntryStatus))
+_PRIORITIES = frozenset(known_values(PlanEntryPriority))
+_ROLES = frozenset(known_values(Role))
+OPTION_KINDS = frozenset(known_values(PermissionOptionKind))
 
 CHUNKS: dict[type[v2.ContentChunk], type[v1.ContentChunk]] = {
     v2.AgentMessageChunk: v1.AgentMessageChunk,

@@ -24,7 +24,7 @@ from twofold.wire.shared import Error
 CANCELLED: Final = v2.StateUpdate("idle", "cancelled")
 """The end of a turn that was cancelled."""
 
-STOP_REASONS: Final = known_values(v1.StopReason)
+STOP_REASONS: Final = frozenset(known_values(v1.StopReason))
 """The stop reasons that version 1 has."""
 
 

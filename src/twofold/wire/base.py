@@ -89,10 +89,9 @@ class Known:
         return f"Known{self.values}"
 
 
-def known_values(enumeration: Any) -> frozenset[str]:
+def known_values(enumeration: Any) -> tuple[str, ...]:
     """The values that the protocol has given a meaning to, of an alias such as `StopReason`."""
-    known = next(mark for mark in get_args(enumeration) if isinstance(mark, Known))
-    return frozenset(known.values)
+    return next(mark for mark in get_args(enumeration) if isinstance(mark, Known)).values
 
 
 class Extras:
