@@ -50,7 +50,11 @@ _ENDED = frozenset({"completed", "failed", "cancelled"})
 
 
 class SessionClosed(LocalError):
-    """An update was sent, or permission requested, in a session that was closed."""
+    """An update was sent, or permission requested, in a session that was closed.
+
+    Attributes:
+        session_id: The id of the session.
+    """
 
     def __init__(self, session_id: str) -> None:
         super().__init__(

@@ -45,7 +45,11 @@ class StoreFailed(LocalError):
 
 
 class SessionExists(LocalError):
-    """A store was asked to create a session whose id is taken."""
+    """A store was asked to create a session whose id is taken.
+
+    Attributes:
+        session_id: The id of the session.
+    """
 
     def __init__(self, session_id: str) -> None:
         super().__init__(f"There is a session {session_id!r} already: choose another id.")
@@ -53,7 +57,11 @@ class SessionExists(LocalError):
 
 
 class UnknownSession(LocalError):
-    """A store was given an update or info of a session that it does not have."""
+    """A store was given an update or info of a session that it does not have.
+
+    Attributes:
+        session_id: The id of the session.
+    """
 
     def __init__(self, session_id: str) -> None:
         super().__init__(f"There is no session {session_id!r}: create it first.")

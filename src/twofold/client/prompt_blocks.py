@@ -39,7 +39,12 @@ _NEEDS: dict[type, tuple[str, str]] = {
 
 
 class FileNotReadable(LocalError):
-    """A file of a prompt cannot be read."""
+    """A file of a prompt cannot be read.
+
+    Attributes:
+        path: The file.
+        reason: Why it cannot be read or sent.
+    """
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path} cannot be sent with the prompt: {reason}")

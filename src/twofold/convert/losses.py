@@ -20,10 +20,16 @@ class Loss(Struct, frozen=True):
     path: str
     """Where in the message, e.g. `update.status`."""
     reason: str
+    """What was lost and why, in one line."""
 
 
 class NotConvertible(TwofoldError):
-    """The other version cannot express this, and leaving it out would change the session."""
+    """The other version cannot express this, and leaving it out would change the session.
+
+    Attributes:
+        path: Where in the message, e.g. `update.status`; empty for the message as a whole.
+        reason: What cannot be converted, and why.
+    """
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}" if path else reason)

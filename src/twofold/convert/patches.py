@@ -29,7 +29,12 @@ _DEV_NULL = "/dev/null"
 
 
 class BadPatch(PeerError, ValueError):
-    """A text is not a patch we can read; `line` counts from 1."""
+    """A text is not a patch that Twofold can read.
+
+    Attributes:
+        line: The line of the text with the fault, from 1.
+        reason: What is wrong with it.
+    """
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}")

@@ -30,8 +30,11 @@ class Problem(Struct, frozen=True):
     (one that cannot be used), handler (one that raised), stuck (a handler that did not return),
     version (the peer mixes versions), loss (something one version cannot express), limit."""
     text: str
+    """What happened, in the words of this program; it may contain text of the peer."""
     session_id: str | None = None
+    """The session in which it happened, if it was in one."""
     error: BaseException | None = None
+    """The exception behind it, if there is one."""
 
     def __str__(self) -> str:
         where = f" (session {self.session_id})" if self.session_id else ""

@@ -90,13 +90,18 @@ class Decided(Struct, frozen=True):
     """A permission request that was answered: how, by whom, and by which rule."""
 
     request_id: int | str
+    """The id of the request, as in `Permission.request_id`."""
     subject: Subject
     """What was judged; without the strings that were only `mentioned`, which may be large."""
     option_id: str | None
+    """The id of the chosen option; None if the answer was `cancelled`."""
     option_kind: str | None
     """The kind of the chosen option; None if the answer was `cancelled`."""
     by: By
+    """Who decided: `person`, `policy`, `remembered` (as a person answered before), `cancel`
+    (with the turn) or `nobody` (there was no person to ask)."""
     rule: Rule | None = None
+    """The rule that decided, or that left the decision to a person; None if none matched."""
     tool_call_id: str | None = None
     """The tool call that it was about, if it was about one."""
     advice: str = ""

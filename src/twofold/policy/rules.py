@@ -100,13 +100,17 @@ class Rule(Struct, frozen=True, kw_only=True):
     """
 
     decision: Decision
+    """`allow`, `reject` or `ask`: what to do if every pattern matches."""
     kind: str | None = None
+    """A pattern for `Subject.kind`."""
     name: str | None = None
+    """A pattern for `Subject.name`."""
     title: str | None = None
     """Matched on one line: every run of white space counts as a blank."""
     path: str | tuple[str, ...] | None = None
     """A pattern, or several of which one must match."""
     command: str | None = None
+    """A pattern for `Subject.command`; rules that reject or ask match the scripts, too."""
     source: str = ""
     """The source of the rule, for people: `--allow read`, `policy.json rule 3`."""
     exactly: str = ""

@@ -51,10 +51,13 @@ class Subject(Struct, frozen=True):
     kind: str = "other"
     """`execute` for every request that has a command or a script, whatever kind the agent gives."""
     name: str | None = None
+    """The name of the tool; None if the agent gave none."""
     title: str = ""
+    """What a person is shown: the title of the tool call, or else of the request."""
     paths: tuple[str, ...] = ()
     """Every file it names: locations, diffs and the input of the tool, as they were written."""
     command: str | None = None
+    """The command that would be run, as it was written; None if there is none."""
     cwd: str | None = None
     """The directory in which it would work, as it was written."""
     env: tuple[tuple[str, str], ...] = ()

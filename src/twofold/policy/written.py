@@ -19,7 +19,13 @@ _TERM = re.compile(r"([A-Za-z_]+):(.*)", re.DOTALL)
 
 
 class BadPolicy(LocalError):
-    """A policy file that cannot be used: which, which of its rules (from 1), and why."""
+    """A policy file cannot be used.
+
+    Attributes:
+        source: The name of the file.
+        reason: What is wrong with it.
+        number: Which of its rules is wrong, from 1; None if it is not about one rule.
+    """
 
     def __init__(self, source: str, reason: str, number: int | None = None) -> None:
         where = source if number is None else f"{source}, rule {number}"

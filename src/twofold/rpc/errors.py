@@ -44,10 +44,12 @@ class RequestError(TwofoldError):
 
     @classmethod
     def method_not_found(cls, method: str) -> "RequestError":
+        """The error for a method that the program does not have."""
         return cls(METHOD_NOT_FOUND, "Method not found", {"method": method})
 
     @classmethod
     def invalid_params(cls, reason: str) -> "RequestError":
+        """The error for params that cannot be used; `reason` is sent to the peer."""
         return cls(INVALID_PARAMS, "Invalid params", {"reason": reason})
 
     @classmethod
@@ -64,11 +66,19 @@ class RequestError(TwofoldError):
 
     @classmethod
     def cancelled(cls) -> "RequestError":
+        """The error for a request that its sender cancelled."""
         return cls(REQUEST_CANCELLED, "Request cancelled")
 
 
 class RequestFailed(PeerError):
-    """The peer answered `method` with an error."""
+    """The peer answered a request with an error.
+
+    Attributes:
+        method: The method of the request.
+        code: The JSON-RPC error code.
+        message: The message of the peer.
+        data: Any JSON with details; `UNSET` if the peer sent none.
+    """
 
     def __init__(self, method: str, code: int, message: str, data: Any = UNSET) -> None:
         super().__init__(f"{method} failed: {message} ({code}){_details(data)}")

@@ -27,64 +27,72 @@ class ContentAppended(Struct, frozen=True):
 
 
 class TerminalChanged(Struct, frozen=True):
+    """Anything about the terminal `terminal_id` may have changed, or it is new."""
+
     terminal_id: str
 
 
 class TerminalOutputAppended(Struct, frozen=True):
-    """The terminal has more output; nothing else of it changed."""
+    """The terminal `terminal_id` has more output; nothing else of it changed."""
 
     terminal_id: str
 
 
 class PlanChanged(Struct, frozen=True):
-    """The plan is new, other or gone."""
+    """The plan `plan_id` was added, replaced or removed."""
 
     plan_id: str
 
 
 class CommandsChanged(Struct, frozen=True):
-    pass
+    """The commands that the agent offers were replaced: see `Session.commands`."""
 
 
 class ConfigChanged(Struct, frozen=True):
-    pass
+    """The options that the client may set were replaced: see `Session.config_options`."""
 
 
 class InfoChanged(Struct, frozen=True):
-    pass
+    """The title or another field of `Session.info` may have changed."""
 
 
 class UsageChanged(Struct, frozen=True):
-    pass
+    """`Session.usage` was replaced."""
 
 
 class StateChanged(Struct, frozen=True):
-    """The session reported its state; `ended` only if this ended foreground work."""
+    """The agent reported `state`; `ended` is true only if this ended foreground work."""
 
     state: str
     ended: bool
 
 
 class NoticeAdded(Struct, frozen=True):
+    """A notice for the user was added at `index` of `Session.notices`, the last."""
+
     index: int
 
 
 class CompactionChanged(Struct, frozen=True):
+    """The compaction `compaction_id` is new, or anything about it may have changed."""
+
     compaction_id: str
 
 
 class SubagentChanged(Struct, frozen=True):
+    """The subagent that works in the session `session_id` is new or was replaced."""
+
     session_id: str
 
 
 class UnknownAdded(Struct, frozen=True):
-    """An update of an unknown kind was kept at `index` of `session.unknown`."""
+    """An update of an unknown kind was added at `index` of `Session.unknown`, the last."""
 
     index: int
 
 
 class PermissionChanged(Struct, frozen=True):
-    """A permission request is pending, or no longer."""
+    """The permission request `request_id` was added to `Session.permissions`, or removed."""
 
     request_id: int | str
 
@@ -107,5 +115,7 @@ Change: TypeAlias = (
     | UnknownAdded
     | PermissionChanged
 )
+"""One fact about what an update changed."""
 
 Changes: TypeAlias = tuple[Change, ...]
+"""What one update changed, in the order in which it changed."""

@@ -76,15 +76,25 @@ class Session:
     entries: list[Entry] = field(default_factory=list)
     """Messages, thoughts and tool calls, in order of first appearance."""
     terminals: dict[str, Terminal] = field(default_factory=dict)
+    """The terminals that the agent owns, by id."""
     plans: dict[str, v2.PlanUpdate] = field(default_factory=dict)
+    """The last update of each plan, by id."""
     commands_update: v2.AvailableCommandsUpdate | None = None
+    """The last update of `commands`; None before the first."""
     config_update: v2.ConfigOptionUpdate | None = None
+    """The last update of `config_options`; None before the first."""
     info: SessionInfoUpdate = field(default_factory=SessionInfoUpdate)
+    """The title and the other facts about the session, with all updates merged."""
     usage: UsageUpdate | None = None
+    """The tokens in the context, and the cost; None if the agent reported none."""
     state_update: v2.StateUpdate = field(default_factory=lambda: v2.StateUpdate("idle"))
+    """The last update of `state` and `stop_reason`."""
     notices: list[Notice] = field(default_factory=list)
+    """Notices of the agent for the user, in order."""
     compactions: dict[str, Compaction] = field(default_factory=dict)
+    """The compactions of the context, by id."""
     subagents: dict[str, v2.SubagentUpdate] = field(default_factory=dict)
+    """The last update of each subagent, by the id of the session in which it works."""
     unknown: list[v2.UnknownUpdate] = field(default_factory=list)
     """Updates of unknown kinds, in order."""
     permissions: dict[int | str, Permission] = field(default_factory=dict)
@@ -203,7 +213,11 @@ class Session:
 
 
 class Sessions(dict[str, Session]):
-    """Many sessions by id; a session is created when its id is first used."""
+    """Many sessions by id; a session is created when its id is first used.
+
+    Args:
+        draft: The draft of version 2 that the agents speak.
+    """
 
     def __init__(self, draft: Draft = Draft.JUNE) -> None:
         super().__init__()

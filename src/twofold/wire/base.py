@@ -140,11 +140,18 @@ class Fault(Struct, frozen=True):
     """Something malformed that the schema lets a reader pass over, and where it was."""
 
     path: str
+    """Where in the message, e.g. `.content[0].text`."""
     reason: str
+    """What is wrong with it."""
 
 
 class Malformed(PeerError):
-    """The peer sent something that does not fit the protocol, at `path`."""
+    """The peer sent something that does not fit the protocol.
+
+    Attributes:
+        path: Where in the message, e.g. `.content[0].text`; empty for the message as a whole.
+        reason: What is wrong with it.
+    """
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{reason} (at {path})" if path else reason)
