@@ -41,7 +41,7 @@ autodoc_default_options = {
     "members": True,
     "member-order": "bysource",
     # what a class inherits is shown with it, unless it comes from one of these
-    "inherited-members": "BaseException,Enum,Exception,Generic,Protocol,Struct,Wire,dict,str",
+    "inherited-members": "BaseException,Enum,Exception,Generic,Protocol,Struct,Wire,dict,list,str",
 }
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 88
@@ -138,7 +138,26 @@ def _simplify_signature(
     signature: str | None,
     returns: str | None,
 ) -> tuple[str | None, str | None]:
+    if signature and _is_made_by_twofold(value):
+        return "", None
     return signature and _simplify(signature), returns and _simplify(returns)
+
+
+def _is_made_by_twofold(value: object) -> bool:
+    """Whether a class has a constructor that is of no use to readers, so that it is not shown."""
+    if not inspect.isclass(value):
+        return False
+    if issubclass(value, twofold.TwofoldError):
+        return value is not twofold.RequestError
+    return value in _MADE_BY_TWOFOLD or getattr(value, "_is_protocol", False)
+
+
+_MADE_BY_TWOFOLD = (
+    *(twofold.AgentSession, twofold.Turn, twofold.Answer, twofold.MessageHandle),
+    *(twofold.ToolCallHandle, twofold.TerminalHandle, twofold.Client, twofold.ClientSession),
+    *(twofold.SessionList, twofold.ReplyStream, twofold.Subscription, twofold.ChangeSubscription),
+    *(twofold.ChangeFeed, twofold.Process, twofold.Stdio, twofold.Draft),
+)
 
 
 def _simplify(signature: str) -> str:
@@ -165,7 +184,7 @@ def _before_napoleon(
         marked.append(line)
         paragraph = line or paragraph
     lines[:] = marked
-    if what in ("attribute", "data", "property"):
+    if what in ("attribute", "data", "property") and "Raises:" not in marked:
         _NO_SECTIONS[name] = marked
 
 
@@ -177,14 +196,18 @@ def _after_napoleon(
 
 
 class Union(SphinxDirective):
-    """`.. union:: twofold.v1.SessionUpdate`: a union, with its members."""
+    """`.. union:: twofold.v1.SessionUpdate`: a union with its members, and a text."""
 
     required_arguments = 1
+    has_content = True
 
     def run(self) -> list[nodes.Node]:
         (name,) = self.arguments
         spelled = _UNIONS[name.removeprefix("twofold.")]
-        return self.parse_text_to_nodes(f".. py:type:: {name}\n   :canonical: {spelled}")
+        for other, union in _NAMES:
+            spelled = spelled.replace(f"[{other},", f"[~twofold.{union},")
+        text = "".join(f"\n   {line}" for line in ["", *self.content])
+        return self.parse_text_to_nodes(f".. py:type:: {name}\n   :canonical: {spelled}\n{text}")
 
 
 class WireModule(SphinxDirective):

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         TwofoldError,
     )
     from twofold.peer.problems import Problem
-    from twofold.policy import Decided, Policy, Rule, Subject, parse_rule, read_policy
+    from twofold.policy import Decided, Policy, Rule, Ruling, Subject, parse_rule, read_policy
     from twofold.policy.rules import BadRule
     from twofold.policy.written import BadPolicy
     from twofold.rpc.errors import RequestError, RequestFailed
@@ -159,6 +159,7 @@ __all__ = [
     "RequestError",
     "RequestFailed",
     "Rule",
+    "Ruling",
     "Session",
     "SessionClosed",
     "SessionExists",
@@ -286,6 +287,7 @@ _MODULES = {
         "Decided",
         "Policy",
         "Rule",
+        "Ruling",
         "Subject",
         "parse_rule",
         "read_policy",

@@ -138,7 +138,7 @@ class ClientSession:
             parts: Text, paths of files, content blocks.
 
         Returns:
-            The reply: its text, the entries of the turn, why it ended.
+            The reply, with its text, the entries of the turn, and why it ended.
 
         Raises:
             LocalError: The session is closed, there is no content, or a handler of updates prompts

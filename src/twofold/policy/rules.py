@@ -93,9 +93,11 @@ class BadRule(LocalError):
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """What to do with requests that all of its patterns match; see `policy.globs` for patterns.
+    """What to do with requests that all of its patterns match.
 
-    An empty pattern matches only a request without the field: `command=""` is a request without a
+    In a pattern `*` matches any text, `?` one character, `[abc]` one of a set. In a path `*`
+    matches no slash, and `**` between two slashes matches any number of directories. An
+    empty pattern matches only a request without the field: `command=""` is a request without a
     command, `path=()` one without paths. A field without a pattern matches anything.
     """
 
@@ -384,10 +386,12 @@ def _uri_path(text: str) -> str:
 
 
 class Ruling(Struct, frozen=True):
-    """The decision of a policy about a request, and the rule that made it; None if none matched."""
+    """The decision of a policy about a request, and the rule that made it."""
 
     decision: Decision
+    """`allow`, `reject` or `ask`."""
     rule: Rule | None = None
+    """The rule that decided; None if none matched."""
 
 
 class Policy(Struct, frozen=True):

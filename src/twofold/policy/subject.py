@@ -75,7 +75,7 @@ class Subject(Struct, frozen=True):
     directories: tuple[str, ...] = ()
     """The session's directory under each of its names: relative paths are relative to it."""
     home: str | None = None
-    """The directory that `~` means."""
+    """The home directory, for which a tilde stands at the start of a path."""
     partial: bool = False
     """The request is too large or too deep to be looked at as a whole."""
     shown: str = ""

@@ -117,7 +117,8 @@ class Process:
             cwd: The directory to start it in; ours by default.
             env: Variables to set beside our environment; None removes one.
             on_stderr: Called with what the command writes to its standard error.
-            close_timeouts: How many seconds each step of `close` may take: see `CloseTimeouts`.
+            close_timeouts: How many seconds `close` waits after the end of the input, after SIGTERM
+                and after SIGKILL.
 
         Raises:
             CommandNotStarted: It could not be started; the text states why and what to do.
