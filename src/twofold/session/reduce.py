@@ -264,7 +264,7 @@ def _chunk_of(role: Role) -> Reducer:
         message = session.messages[role].get(update.message_id)
         if message is not None:
             message.content.append(update.content)
-            return message.appended
+            return message._appended
         message, added = _message(session, role, update.message_id)
         message.content.append(update.content)
         return (added,)
@@ -352,7 +352,7 @@ def _tool_call_content_chunk(session: Session, update: v2.ToolCallContentChunk) 
     call = session.tool_calls.get(update.tool_call_id)
     if call is not None:
         call.content.append(update.content)
-        return call.appended
+        return call._appended
     call, added = _tool_call(session, update.tool_call_id)
     call.content.append(update.content)
     return (added,)

@@ -49,13 +49,12 @@ class Message:
     """The `_meta` of its updates, merged as its draft requires; None if there is none."""
     unknown: dict[str, Any] = field(default_factory=dict)
     """The fields of its updates that the schema does not have."""
-    _text: str = field(default="", repr=False, compare=False)
-    _joined: int = field(default=0, repr=False, compare=False)
-    appended: Changes = field(default=(), repr=False, compare=False)
-    """The changes that one more item of content makes: the same objects for every chunk."""
+    _text: str = field(default="", init=False, repr=False, compare=False)
+    _joined: int = field(default=0, init=False, repr=False, compare=False)
+    _appended: Changes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.appended = (ContentAppended(self.index),)  # the same fact for every chunk
+        self._appended = (ContentAppended(self.index),)  # the same fact for every chunk
 
     @property
     def text(self) -> str:
@@ -109,15 +108,14 @@ class ToolCall:
     """The `_meta` of its updates, merged as its draft requires; None if there is none."""
     unknown: dict[str, Any] = field(default_factory=dict)
     """The fields of its updates that the schema does not have."""
-    appended: Changes = field(default=(), repr=False, compare=False)
-    """The changes that one more item of content makes: the same objects for every chunk."""
+    _appended: Changes = field(init=False, repr=False, compare=False)
     decisions: list["Decision"] = field(default_factory=list, repr=False, compare=False)
     """How the permission requests about it were answered. A snapshot does not hold them."""
     rejected: bool = field(default=False, repr=False, compare=False)
     """The last answer rejected it, and the agent has not set a status since."""
 
     def __post_init__(self) -> None:
-        self.appended = (ContentAppended(self.index),)
+        self._appended = (ContentAppended(self.index),)
 
     @property
     def is_open(self) -> bool:
