@@ -14,10 +14,10 @@ WIDTH = 120
 KINDS: tuple[Kind, ...] = ("passed", "not applicable", "recorded", "failed")
 
 INTRODUCTION = (
-    "acp-tck, the conformance kit of the Agent Client Protocol, names what an agent has to do: 106"
-    " requirements for version 2 and 56 for version 1. Tests of our own ask them of agents that are"
-    " made with Twofold, and of agents behind `twofold bridge`. Each is a real process that gets"
-    " raw JSON lines, and every message it sends is compared with the official JSON schema."
+    "acp-tck, the conformance kit of the Agent Client Protocol, lists what an agent has to do: 106"
+    " requirements for version 2 and 56 for version 1. Tests of our own check them with agents that"
+    " are made with Twofold, and with agents behind `twofold bridge`. Each is a real process that"
+    " gets raw JSON lines, and every message it sends is compared with the official JSON schema."
 )
 HOW_TO = """\
 The test run makes this page, and fails if the page is out of date. To make it anew:
@@ -34,10 +34,10 @@ WHO = {
     " bare v1 agent is written without a library and has only what version 1 demands",
 }
 LEGEND = (
-    "✓: met. –: does not apply, because the agent does not have what is named. ✗: not met, for the"
-    " reason with that number below the table. Every agent has to meet what is *mandatory*, an"
-    " agent with the capability what is *conditional*, and every agent should meet what is"
-    " *advisory*. What is *recorded* demands nothing: the cell says what happens."
+    "✓: met. –: does not apply, because the agent does not have what the cell names. ✗: not met,"
+    " for the reason with that number below the table. Every agent has to meet what is *mandatory*,"
+    " an agent with the capability what is *conditional*, and every agent should meet what is"
+    " *advisory*. What is *recorded* demands nothing: the cell shows what happens."
 )
 
 Found = Mapping[Subject, Verdicts]

@@ -57,8 +57,8 @@ NOT_CANCELLED = (
     " `cancelled`."
 )
 ERROR_OF_PROMPT = (
-    "`error`: a version 1 agent fails the prompt itself. It had shown no sign of life before, so"
-    " the client gets the error as the answer to its prompt, not as an idle state."
+    "`error`: a version 1 agent fails the prompt itself. It had sent nothing before, so the client"
+    " gets the error as the answer to its prompt, not as an idle state."
 )
 CHUNKS = (
     "`replay`: a version 1 agent replays chunks, not whole messages; each message is announced"
@@ -82,7 +82,7 @@ UP = [
 
 TEXT_LATER = (
     "`replay`: a version 2 agent may replay a terminal after the tool call that shows it; a"
-    " version 1 client is told the text by one more update of that call."
+    " version 1 client gets the text by one more update of that call."
 )
 DOWN = [
     Difference(TEXT_LATER, V1, "tf2", "replay", {"updates": and_then(facts.TERMINAL_TEXT)}),
@@ -92,16 +92,16 @@ DOWN = [
 
 NO_DELETE = "`close`: Python SDK 0.12.1 has no `session/delete`; the session stays listed."
 NO_ERROR = (
-    "`error`: Python SDK 1.0.0rc3 has no error in an idle state; all that is known is that the"
+    "`error`: Python SDK 1.0.0rc3 has no error in an idle state; the client knows only that the"
     " turn failed."
 )
 KEEPS_ALL = (
     "`replay`: Twofold's agent also replays thoughts, the plan and the settings, and a message of"
-    " version 1 in the pieces it came in."
+    " version 1 in the pieces in which it was sent."
 )
 ANSWERED = (
-    "`mode`: Twofold's agent tells the new value of a config option of version 1 in its answer,"
-    " and sends no update as well."
+    "`mode`: Twofold's agent sends the new value of a config option of version 1 in its answer, and"
+    " no update beside it."
 )
 NOT_DELETED: Line = {"deleted": None, "ids": ["s1"]}
 NOTHING_TOLD: Line = {"code": None, "message": None}
@@ -118,11 +118,11 @@ OF_AGENTS = [
 
 IN_V2 = (
     "Twofold's client speaks version 1 and shows version 2: in `stream` the prompt, running and"
-    " idle are updates too, an `error` of the prompt is an idle state, and a `replay` has the words"
-    " of version 2."
+    " idle are updates too, an `error` of the prompt is an idle state, and a `replay` has the"
+    " update names of version 2."
 )
 OPTIONS_HEARD = (
-    "`replay`, `resume`: Twofold's client hears the options of an answer as one more update."
+    "`replay`, `resume`: Twofold's client gets the options of an answer as one more update."
 )
 WORDS_OF_V2 = {
     "tool_call": "tool_call_update",

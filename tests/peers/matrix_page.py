@@ -11,27 +11,27 @@ from tests.peers.programs import PEERS, Peer
 WIDTH = 120
 
 STEPS = {
-    "initialize": "says hello",
+    "initialize": "connects",
     "new": "begins a session",
-    "stream": "is told text and thoughts in pieces",
-    "tools": "is shown a plan and two tool calls at once, with a diff and with a terminal",
+    "stream": "receives text and thoughts in pieces",
+    "tools": "receives a plan and two tool calls at once, with a diff and with a terminal",
     "allow": "allows what it is asked for",
     "reject": "rejects it",
-    "cancel": "cancels in mid-turn",
+    "cancel": "cancels in the middle of a turn",
     "cancel_permission": "cancels while it is asked",
-    "error": "is told that a turn failed",
+    "error": "receives the error of a turn that failed",
     "mode": "changes the mode",
     "list": "lists the sessions",
-    "replay": "has the session told again",
-    "resume": "goes on with it untold",
+    "replay": "has the session replayed",
+    "resume": "resumes it without a replay",
     "close": "closes and deletes it",
 }
 
 INTRODUCTION = (
     "Every client below was run with every agent below through `twofold bridge`, as real processes."
-    " What the client saw was compared to the letter with what"
-    " [tests/peers](../tests/peers/README.md) says of these programs, and every message on both"
-    " sides of the bridge with the official schema of the version spoken there."
+    " What the client received was compared to the letter with what"
+    " [tests/peers](../tests/peers/README.md) expects of these programs, and every message on both"
+    " sides of the bridge with the official schema of its version."
 )
 HOW_TO = """\
 The test run makes this page, and fails if the page is out of date. To make it anew:
@@ -40,12 +40,12 @@ The test run makes this page, and fails if the page is out of date. To make it a
 TWOFOLD_WRITE_DOCS=1 make test ARGS=tests/peers/test_bridge_matrix.py
 ```"""
 LEGEND = (
-    "✓ is every step as written down; ✗ names those that were not. The numbers are what is"
-    " otherwise for a pair, and why: see below."
+    "✓: every step was as expected. ✗: the steps that were not. The numbers refer to the"
+    " differences of a pair, with their reasons, which are listed below."
 )
 LOSSES = (
-    "What the bridge reported in these runs (`--losses FILE` has it in full, standard error each"
-    " kind once). Between peers of one version every line passes as it is, and nothing is lost."
+    "What the bridge reported in these runs (`--losses FILE` lists every loss, standard error each"
+    " kind once). Between peers of one version every line passes unchanged, and nothing is lost."
 )
 
 
@@ -58,7 +58,7 @@ def page(failed: Mapping[Pair, Sequence[str]], losses: Mapping[Pair, Sequence[Li
         *(_wrapped(f"Each client, in this order: {steps}."), HOW_TO),
         *(_wrapped(LEGEND), _table(failed, [*translation, *of_peers])),
         *("## What translation changes", _numbered(translation, 1)),
-        "## What these peers do otherwise, with or without a bridge",
+        "## What these peers do differently, with or without a bridge",
         _numbered(of_peers, len(translation) + 1),
         *("## What is lost", _wrapped(LOSSES)),
         *("A version 1 client with a version 2 agent:", _lost(losses, 1)),
