@@ -131,9 +131,9 @@ def _memory_row(name: str) -> Row:
 def _how(found: dict[str, Found]) -> str:
     rates = ", ".join(f"{name} {COUNT / times.stream:,.0f}" for name, times in found.items())
     return (
-        f"an agent says {COUNT:,} chunks in one turn to a client, with a bridge between them, with "
-        "a relay (a loop of read and write, in Python) and with nothing; client and agent are bare "
-        f"loops. The shortest of {_PASSES} runs by turns. Round trip: the median of {PINGS:,} "
+        f"an agent sends {COUNT:,} chunks in one turn to a client, with a bridge between them, "
+        "with a relay (a loop of read and write, in Python) and with nothing; client and agent are "
+        f"bare loops. The shortest of {_PASSES} runs by turns. Round trip: the median of {PINGS:,} "
         "requests `_ping`, what the bridge and the relay add to it. Updates a second: "
         f"{rates}. Memory: the most that the bridge's process came to in a turn of so many chunks."
     )

@@ -128,8 +128,8 @@ def _how(ours: dict[str, Report], theirs: dict[tuple[str, str], Report]) -> str:
     return (
         "each program in a terminal of its own, 100 columns by 40 rows, read as fast as it writes. "
         "Twofold: `twofold run` as it is, the shortest of "
-        f"{_PASSES} turns with an agent that says everything at once; decoding and the session are "
-        "part of it. Rich: `Live(Markdown(text))` rendered for every chunk. Textual: its "
+        f"{_PASSES} turns with an agent that sends everything at once; decoding and the session "
+        "are part of it. Rich: `Live(Markdown(text))` rendered for every chunk. Textual: its "
         "`Markdown` widget, every chunk appended. Both are given the chunks in their own process "
         f"and stopped after {LIMIT:g} s: then the ratio is the least that it can be. "
         f"Redraws: {redraws}."
