@@ -60,6 +60,8 @@ def test_the_reference_shows_real_signatures_and_docstrings(site: Path) -> None:
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page))
     assert "twofold.connect( " in text
     assert "__getattr__" not in text
+    assert "twofold.Client( " not in text  # a constructor that only Twofold calls
+    assert "twofold.Reply( " in text
     assert re.sub(r"\s+", " ", str(twofold.Client.__doc__).split(".")[0]) in text
 
 

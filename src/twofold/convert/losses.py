@@ -38,24 +38,32 @@ class NotConvertible(TwofoldError):
 
 
 class Losses(list[Loss]):
-    """Where a conversion reports; `strict` turns every report into a refusal."""
+    """The list of what a conversion lost.
+
+    Args:
+        strict: Raise `NotConvertible` at the first loss, instead of adding it to the list.
+    """
 
     def __init__(self, *, strict: bool = False) -> None:
         super().__init__()
         self.strict = strict
 
     def report(self, path: str, reason: str) -> None:
-        """Something was left out or changed."""
+        """Add something that was left out or changed.
+
+        Raises:
+            NotConvertible: The list is strict.
+        """
         if self.strict:
             raise NotConvertible(path, reason)
         self.append(Loss(path, reason))
 
     def note(self, path: str, reason: str) -> None:
-        """Something was left out beside an error, which a refusal would hide: never refused."""
+        """Add something that was left out beside an error; a refusal would hide the error."""
         self.append(Loss(path, reason))
 
     def refuse(self, path: str, reason: str) -> NotConvertible:
-        """The error for something that must not be converted: `raise losses.refuse(…)`."""
+        """Return the error for something that must not be converted: `raise losses.refuse(…)`."""
         return NotConvertible(path, reason)
 
 

@@ -157,25 +157,41 @@ class Session:
         return reducer(self, update)
 
     def ask(self, request_id: int | str, request: v2.RequestPermissionRequest) -> Changes:
-        """Add a permission request: its tool call is applied, then it waits for `settle`."""
+        """Add a permission request, which waits for `settle`.
+
+        Args:
+            request_id: The id by which it is settled.
+            request: The request; the tool call in it is applied first.
+
+        Returns:
+            What changed, as small facts.
+        """
         return ask(self, request_id, request)
 
     def settle(
         self, request_id: int | str, outcome: v2.RequestPermissionOutcome | None = None
     ) -> Changes:
-        """Remove a permission request that was answered, or withdrawn if there is no outcome."""
+        """Remove a permission request, because it was answered or withdrawn.
+
+        Args:
+            request_id: The id that `ask` was given; an unknown one changes nothing.
+            outcome: The answer; None if the request was withdrawn.
+
+        Returns:
+            What changed, as small facts.
+        """
         return settle(self, request_id, outcome)
 
     def cancel(self) -> None:
-        """A cancel was sent: updates until the end of the turn belong to a cancelled turn."""
+        """Note that a cancel was sent: updates until the end of the turn belong to it."""
         self.cancelling = True
 
     def prompted(self) -> Changes:
-        """A prompt was sent: later updates belong to its turn."""
+        """Note that a prompt was sent: later updates belong to its turn."""
         return begin_turn(self)
 
     def replayed(self) -> Changes:
-        """A replay is complete: the calls that it left open are not going on."""
+        """Note that a replay is complete: the calls that it left open are not going on."""
         return end_turn(self)
 
     def cancelled_calls(self) -> list[v2.ToolCallUpdate]:

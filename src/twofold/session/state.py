@@ -23,12 +23,12 @@ FINISHED: Final = frozenset({"completed", "failed", "cancelled"})
 
 
 class Draft(StrEnum):
-    """The drafts of version 2 that differ in what a `_meta` object does to the one before."""
+    """The drafts of version 2 that differ in what an update does to the `_meta` of an object."""
 
     JUNE = "2026-06"
-    """It replaces."""
+    """The `_meta` of an update replaces the one before."""
     NOVEMBER = "2026-11"
-    """It merges by top-level key; a null removes the key."""
+    """The `_meta` of an update is merged by top-level key; a null removes the key."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Message:
         return self._text
 
     def replace_content(self, content: list[ContentBlock]) -> None:
-        """Forget what was accumulated and start from `content`."""
+        """Replace all content by `content`."""
         self.content = list(content)
         self._text, self._joined = "", 0
 
