@@ -18,6 +18,7 @@ from twofold.convert.options import MODE, choices, mode_option, upgrade_config_o
 from twofold.convert.patches import BadPatch, FilePatch, parse_patch
 from twofold.convert.upgrade import (
     PLAN_ID,
+    REPLACED,
     mode_id,
     text_as_base64,
     upgrade_block,
@@ -169,18 +170,8 @@ _CHUNKS: dict[
 # v2 has no status for "waits for permission": the pending request shows it.
 _STATUSES: dict[str, str] = {"running": "in_progress", "requires_permission": "pending"}
 
-# What a `tool_call` for a known id leaves out is gone, so it is cleared explicitly.
-_REPLACED: dict[str, Any] = {
-    "title": None,
-    "name": None,
-    "kind": "other",
-    "status": "pending",
-    "content": [],
-    "locations": [],
-    "raw_input": None,
-    "raw_output": None,
-    "meta": None,
-}
+# In the dialect a `tool_call` may leave out its title as well.
+_REPLACED: dict[str, Any] = {**REPLACED, "title": None}
 
 
 @dataclass(slots=True)

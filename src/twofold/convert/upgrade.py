@@ -47,6 +47,18 @@ CHUNKS: dict[type[v1.ContentChunk], type[v2.ContentChunk]] = {
     v1.UserMessageChunk: v2.UserMessageChunk,
 }
 
+REPLACED: dict[str, Any] = {
+    "name": None,
+    "kind": "other",
+    "status": "pending",
+    "content": [],
+    "locations": [],
+    "raw_input": None,
+    "raw_output": None,
+    "meta": None,
+}
+"""The fields of a call that a `tool_call` for a known id clears if it leaves them out."""
+
 
 def upgrade(update: v1.SessionUpdate, losses: Losses) -> list[v2.SessionUpdate]:
     """Convert one update of version 1 by itself; `Upgrader` converts a session, and loses less.
@@ -218,20 +230,8 @@ def upgrade_tool_call(
     rest = carried(update, shape, losses, path)
     values |= {name: value for name, value in rest.items() if value is not UNSET}
     if isinstance(update, v1.ToolCall) and known:
-        values = {**_REPLACED, **values}
+        values = {**REPLACED, **values}
     return shape(update.tool_call_id, **values)
-
-
-_REPLACED: dict[str, Any] = {
-    "name": None,
-    "kind": "other",
-    "status": "pending",
-    "content": [],
-    "locations": [],
-    "raw_input": None,
-    "raw_output": None,
-    "meta": None,
-}
 
 
 def upgrade_tool_content(
