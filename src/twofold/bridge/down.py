@@ -574,21 +574,7 @@ class Down:
         def convert(result: Any) -> Any:
             return downgrade_result(name, result, self._losses)
 
-        self._request(request, name, params, convert)
-
-    def _request(
-        self, request: Request, name: str, params: Any, convert: Callable[[Any], Any]
-    ) -> None:
-        """Send a request to the agent, and its converted result to the client."""
-
-        def answered(answer: Answer) -> None:
-            if isinstance(answer, Failure):
-                self.client.fail(request.id, answer)
-            else:
-                result = read_result(answer, v2.METHODS[name].result)
-                self.client.respond(request.id, convert(result))
-
-        self.agent.request(name, codec.encode(params), request.id, answered)
+        self._exchange.convert_request(request, name, params, convert)
 
     def _lifted(self, request: Request) -> tuple[str, Any]:
         params = codec.decode(request.params or b"{}", v1.METHODS[request.method].params)
@@ -696,7 +682,7 @@ class Down:
                 self._forget(session)
             return result
 
-        self._request(request, name, params, ended)
+        self._exchange.convert_request(request, name, params, ended)
 
     def _set_mode(self, request: Request) -> None:
         name, params = self._lifted(request)
@@ -708,7 +694,9 @@ class Down:
                 self._send(session, v2.ConfigOptionUpdate(result.config_options))
             return v1.Empty(**carried(result, v1.Empty, self._losses, ""))
 
-        self._request(request, name, replace(params, config_id=session.mode_option), chosen)
+        self._exchange.convert_request(
+            request, name, replace(params, config_id=session.mode_option), chosen
+        )
 
     def _set_option(self, request: Request) -> None:
         name, params = self._lifted(request)
@@ -724,7 +712,7 @@ class Down:
             bare = replace(result, config_options=options)
             return downgrade_result(name, bare, self._losses)
 
-        self._request(request, name, params, chosen)
+        self._exchange.convert_request(request, name, params, chosen)
 
     # ---- the end of a side
 

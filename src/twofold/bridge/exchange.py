@@ -209,6 +209,8 @@ class Exchange:
         self.agent = Endpoint(agent)
         self.client.foreign = _ONLY_V2 if client_version == 1 else _ONLY_V1
         self.agent.foreign = _ONLY_V1 if client_version == 1 else _ONLY_V2
+        self._methods = v2.METHODS if client_version == 1 else v1.METHODS
+        """The methods of the agent's version."""
         self.log = LossReporter(log)
         self.report = report
         self._initialize_result = initialize_result
@@ -273,6 +275,27 @@ class Exchange:
 
         params = None if request.params is UNSET else request.params
         other.request(request.method, params, request.id, answered)
+
+    def convert_request(
+        self, request: Request, name: str, params: Any, convert: Callable[[Any], Any]
+    ) -> None:
+        """Send a request of the client to the agent, and its converted result to the client.
+
+        Args:
+            request: The request of the client.
+            name: The name of the method in the agent's version.
+            params: The params in the agent's version.
+            convert: Converts the result of the agent.
+        """
+
+        def answered(answer: Answer) -> None:
+            if isinstance(answer, Failure):
+                self.client.fail(request.id, answer)
+            else:
+                result = read_result(answer, self._methods[name].result)
+                self.client.respond(request.id, convert(result))
+
+        self.agent.request(name, codec.encode(params), request.id, answered)
 
     def _notification(self, notification: Notification, sender: Endpoint, other: Endpoint) -> None:
         method = notification.method

@@ -571,21 +571,7 @@ class Up:
         def convert(result: Any) -> Any:
             return upgrade_result(name, result, self._losses)
 
-        self._request(request, name, params, convert)
-
-    def _request(
-        self, request: Request, name: str, params: Any, convert: Callable[[Any], Any]
-    ) -> None:
-        """Send a request to the agent, and its converted result to the client."""
-
-        def answered(answer: Answer) -> None:
-            if isinstance(answer, Failure):
-                self.client.fail(request.id, answer)
-            else:
-                result = read_result(answer, v1.METHODS[name].result)
-                self.client.respond(request.id, convert(result))
-
-        self.agent.request(name, codec.encode(params), request.id, answered)
+        self._exchange.convert_request(request, name, params, convert)
 
     def _lowered(self, request: Request) -> tuple[str, Any]:
         params = codec.decode(request.params or b"{}", v2.METHODS[request.method].params)
@@ -601,7 +587,7 @@ class Up:
             session.lifting.upgrader.setup(result, Losses())
             return upgrade_result(name, result, self._losses)
 
-        self._request(request, name, params, convert)
+        self._exchange.convert_request(request, name, params, convert)
 
     def _fork(self, request: Request) -> None:
         params = codec.decode(request.params or b"{}", v2.ResumeSessionRequest)
@@ -720,7 +706,7 @@ class Up:
                 self._closed(session)
             return upgrade_result(name, result, self._losses)
 
-        self._request(request, name, params, convert)
+        self._exchange.convert_request(request, name, params, convert)
 
     def _set_option(self, request: Request) -> None:
         params = codec.decode(request.params or b"{}", v2.SetSessionConfigOptionRequest)
@@ -736,7 +722,7 @@ class Up:
             options = session.lifting.upgrader.options_set(converted)
             return replace(converted, config_options=options)
 
-        self._request(request, name, lowered, convert)
+        self._exchange.convert_request(request, name, lowered, convert)
 
     def _set_mode(
         self, request: Request, session: UpSession, params: v2.SetSessionConfigOptionRequest
@@ -754,7 +740,7 @@ class Up:
             shape = v2.SetSessionConfigOptionResponse
             return shape(upgrader.config_options, **carried(result, shape, self._losses, ""))
 
-        self._request(request, "session/set_mode", lowered, convert)
+        self._exchange.convert_request(request, "session/set_mode", lowered, convert)
 
     def _not_found(self, request: Request) -> None:
         raise RequestError.method_not_found(request.method)
