@@ -20,6 +20,7 @@ from msgspec import UNSET, Struct
 from twofold.bridge.loss_log import LossLog, LossReporter
 from twofold.bridge.side import Side
 from twofold.convert.losses import NotConvertible
+from twofold.peer.answering import error_for_peer
 from twofold.peer.problems import Problem, Report
 from twofold.rpc import connection
 from twofold.rpc.connection import Batch, Event, read_line
@@ -356,10 +357,9 @@ class Exchange:
 
     def _refusal(self, method: str, error: Exception) -> RequestError:
         """The answer to a request whose handler raised `error`."""
-        if isinstance(error, RequestError):
-            return error
-        if isinstance(error, Malformed):
-            return RequestError.invalid_params(str(error))
+        meant = error_for_peer(error)
+        if meant is not None:
+            return meant
         if isinstance(error, NotConvertible):
             self.log.refuse(method, error)
             reason = f"this cannot be converted to the version of the other side: {error}"

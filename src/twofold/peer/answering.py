@@ -144,10 +144,9 @@ class Answering:
         self._reply(request, line)
 
     def _as_error(self, request: Request, error: Exception) -> RequestError:
-        if isinstance(error, RequestError):
-            return error
-        if isinstance(error, Malformed):
-            return RequestError.invalid_params(str(error))
+        meant = error_for_peer(error)
+        if meant is not None:
+            return meant
         text = f"Answering {request.method} failed: {described(error)}"
         self._report(Problem("handler", text, error=error))
         return RequestError(INTERNAL_ERROR, "Internal error")
@@ -168,6 +167,15 @@ class Answering:
         tasks = self._tasks - {asyncio.current_task()}
         if tasks:
             await asyncio.wait(tasks, timeout=patience)
+
+
+def error_for_peer(error: Exception) -> RequestError | None:
+    """The error that a peer gets for what its request raised; None if it is not meant for peers."""
+    if isinstance(error, RequestError):
+        return error
+    if isinstance(error, Malformed):
+        return RequestError.invalid_params(str(error))
+    return None
 
 
 def _cancel(task: asyncio.Task[None]) -> None:
