@@ -29,11 +29,11 @@ class Measured(Conversation):
     redraws = 0
 
     async def _turn(self, words: str, parts: Sequence[Part]) -> None:
-        before = self._drawing.frames
+        before = self._display.frames
         Measured.clock = Clock()
         await super()._turn(words, parts)
         Measured.clock.stop()
-        Measured.redraws = self._drawing.frames - before
+        Measured.redraws = self._display.frames - before
 
 
 def main() -> None:

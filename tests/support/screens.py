@@ -4,12 +4,12 @@ from typing import Any
 
 import pyte
 
-from twofold.term.display import Display
-from twofold.term.paint import Paint
+from twofold.term.row_encoder import RowEncoder
+from twofold.term.terminal_writer import TerminalWriter
 
 
 class MemoryTerminal:
-    """Takes the bytes of a display, and shows what a terminal would (`Terminal`)."""
+    """Takes the bytes of a writer, and shows what a terminal would (`Terminal`)."""
 
     def __init__(self, columns: int = 40, rows: int = 10) -> None:
         self._screen = pyte.HistoryScreen(columns, rows, history=1_000_000, ratio=0.5)
@@ -52,7 +52,7 @@ def _trimmed(rows: list[str]) -> list[str]:
     return rows
 
 
-def memory_display(columns: int = 40, rows: int = 10) -> tuple[Display, MemoryTerminal]:
-    """A display on a terminal in memory."""
+def memory_writer(columns: int = 40, rows: int = 10) -> tuple[TerminalWriter, MemoryTerminal]:
+    """A writer on a terminal in memory."""
     terminal = MemoryTerminal(columns, rows)
-    return Display(terminal, Paint("standard", "utf-8")), terminal
+    return TerminalWriter(terminal, RowEncoder("standard", "utf-8")), terminal

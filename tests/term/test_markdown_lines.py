@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from tests.support.markdown_texts import DOCS, DOCUMENTS, pieces_of
-from twofold.term.lines import Drawn, Row, all_rows, plain
+from twofold.term.lines import Drawable, Row, all_rows, plain
 from twofold.term.markdown_lines import MarkdownLines, parts_of
 from twofold.text.safe import sanitize
 from twofold.view.blocks import Item, Piece
@@ -28,13 +28,13 @@ class Stream:
         self._reader = MessageReader(markdown=True)
         self._lines = MarkdownLines()
 
-    def feed(self, text: str) -> list[Drawn]:
+    def feed(self, text: str) -> list[Drawable]:
         return self._lines.settled(_markdown(self._reader.add([TextContent(text)])))
 
-    def tail(self) -> list[Drawn]:
+    def tail(self) -> list[Drawable]:
         return self._lines.tail(_markdown(self._reader.tail()))
 
-    def end(self) -> list[Drawn]:
+    def end(self) -> list[Drawable]:
         return self._lines.settled(_markdown(self._reader.end()))
 
 
@@ -42,7 +42,7 @@ def _markdown(pieces: Iterable[Piece]) -> list[MarkdownBlock]:
     return [piece for piece in pieces if not isinstance(piece, Item)]
 
 
-def drawn(text: str) -> list[Drawn]:
+def drawn(text: str) -> list[Drawable]:
     lines = Stream()
     return [*lines.feed(text), *lines.end()]
 
@@ -259,7 +259,7 @@ def test_no_row_is_wider_than_the_width(text: str) -> None:
 @given(TEXTS, CUTS)
 def test_any_split_gives_the_same_rows(text: str, cuts: list[int]) -> None:
     lines = Stream()
-    made: list[Drawn] = []
+    made: list[Drawable] = []
     for piece in pieces_of(text, cuts):
         made += lines.feed(piece)
         all_rows(lines.tail(), 40)

@@ -13,10 +13,10 @@ import pytest
 
 from tests.support.costs import functions_called
 from twofold.session import Session
-from twofold.term.board import MOST_CARDS, Board
-from twofold.term.display import Display
 from twofold.term.emulator import Emulator
-from twofold.term.paint import Paint
+from twofold.term.live_area import MOST_CARDS, LiveArea
+from twofold.term.row_encoder import RowEncoder
+from twofold.term.terminal_writer import TerminalWriter
 from twofold.view.outline import footer
 from twofold.wire import v2
 from twofold.wire.content import TextContent
@@ -49,18 +49,18 @@ class View:
 
     def __init__(self) -> None:
         self.session = Session("s")
-        self.board = Board(self.session, lambda key: ())
-        self.display = Display(Nowhere(), Paint("standard", "utf-8"))
+        self.live_area = LiveArea(self.session, lambda key: ())
+        self.writer = TerminalWriter(Nowhere(), RowEncoder("standard", "utf-8"))
 
     def play(self, updates: Iterable[v2.SessionUpdate]) -> None:
         for update in updates:
-            self.board.take(self.session.apply(update))
+            self.live_area.apply(self.session.apply(update))
             footer(self.session)
-            frame = self.board.frame(self.display.width, self.display.height, [()])
-            self.display.show(frame.settled, frame.live)
+            frame = self.live_area.draw(self.writer.width, self.writer.height, [()])
+            self.writer.show(frame.settled, frame.live)
 
     def end(self) -> None:
-        self.display.show(self.board.settle(self.display.width).settled, [])
+        self.writer.show(self.live_area.settle(self.writer.width).settled, [])
 
 
 # ---- what there can be many of -------------------------------------------------------------------
@@ -238,7 +238,7 @@ def test_of_many_terminals_in_a_call_only_what_is_new_is_interpreted(
     output = "a line\n" * 100
     names = [f"t{number}" for number in range(30)]
     view = View()
-    view.board.unfolded = unfolded
+    view.live_area.unfolded = unfolded
     view.play([v2.TerminalUpdate(name, output=v2.TerminalOutput(data(output))) for name in names])
     view.play([call("a", content=[v2.Terminal(name) for name in names])])
     fed.clear()
@@ -249,7 +249,7 @@ def test_of_many_terminals_in_a_call_only_what_is_new_is_interpreted(
 def test_cards_without_a_row_do_not_pile_up() -> None:
     view = View()
     view.play([words(v2.AgentMessageChunk, f"{number}", "") for number in range(2 * MOST_CARDS)])
-    assert len(view.board._cards) <= MOST_CARDS
+    assert len(view.live_area._cards) <= MOST_CARDS
     view.play([words(v2.AgentMessageChunk, "0", "Here it is.")])
-    rows = view.board.settle(80).settled
+    rows = view.live_area.settle(80).settled
     assert [text for row in rows for text, _ in row] == ["Here it is."]

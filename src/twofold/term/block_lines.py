@@ -1,8 +1,8 @@
 """What the blocks of a view look like: lines with styles, for a terminal or a file.
 
-The same blocks look the same in a transcript and in the live client; a `Look` holds what differs:
-how much of a long item is shown, and who interprets the output of a terminal. Nothing is left out
-in silence: where something is folded a line says how much.
+The same blocks look the same in a transcript and in the live client. `DrawOptions` holds what
+differs: how much of a long item is shown, and what interprets the output of a terminal. Nothing is
+left out in silence: where something is folded, a line shows how much.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from urllib.parse import quote
 from rich.style import Style
 
 from twofold.term.diff_lines import LONGEST_FOLDED, diff_lines
-from twofold.term.lines import AnyStyle, Drawn, Line, Parts, line
+from twofold.term.lines import AnyStyle, Drawable, Line, Parts, line
 from twofold.term.markdown_lines import MarkdownLines, markdown_lines
 from twofold.view.blocks import (
     CompactionBlock,
@@ -75,7 +75,7 @@ def plain_output(item: TerminalItem, limit: int | None) -> list[Line]:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DrawOptions:
     """How blocks are drawn."""
 
     fold: int | None = None
@@ -88,13 +88,13 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def block_lines(block: LiveBlock, look: Look) -> Iterator[Drawn]:
+def block_lines(block: LiveBlock, options: DrawOptions) -> Iterator[Drawable]:
     """The lines of a block."""
     match block:
         case MessageBlock():
-            yield from _message(block, look)
+            yield from _message(block, options)
         case ToolCallBlock():
-            yield from tool_call_lines(block, look)
+            yield from tool_call_lines(block, options)
         case OutputBlock():
             text = "".join([piece.text for piece in (*block.items, *block.tail)])
             yield line(text.rstrip(), "dim", prose=False)
@@ -111,7 +111,7 @@ def block_lines(block: LiveBlock, look: Look) -> Iterator[Drawn]:
             yield line(f"context compaction: {block.status.replace('_', ' ')}", "cyan")
             if block.error:
                 yield line(block.error, "red", INDENT)
-            yield from _items(block.items, INDENT, "dim", look)
+            yield from _items(block.items, INDENT, "dim", options)
         case SubagentBlock():
             state = f" ({block.state})" if block.state else ""
             yield line(f"subagent: {block.title}{state}", "cyan")
@@ -137,7 +137,7 @@ MESSAGE_STYLES: Final = {"user": "bold", "agent": "", "thought": "dim italic", "
 MESSAGE_MARGINS: Final = {"user": "> ", "agent": "", "thought": INDENT, "session": INDENT}
 
 
-def _message(block: MessageBlock, look: Look) -> Iterator[Drawn]:
+def _message(block: MessageBlock, options: DrawOptions) -> Iterator[Drawable]:
     if block.role == "session":
         yield line(f"message from session {block.sender or 'unknown'}:", "cyan")
     margin, style = MESSAGE_MARGINS[block.role], MESSAGE_STYLES[block.role]
@@ -146,7 +146,7 @@ def _message(block: MessageBlock, look: Look) -> Iterator[Drawn]:
     for piece in joined((*block.items, *block.tail)):
         if isinstance(piece, Item):
             yield from markdown.settled(blocks)
-            yield from _items((piece,), margin, style, look)
+            yield from _items((piece,), margin, style, options)
             blocks = []
         else:
             blocks.append(piece)
@@ -156,10 +156,10 @@ def _message(block: MessageBlock, look: Look) -> Iterator[Drawn]:
 # ---- tool calls ------------------------------------------------------------------------------
 
 
-def tool_call_lines(block: ToolCallBlock, look: Look) -> Iterator[Drawn]:
+def tool_call_lines(block: ToolCallBlock, options: DrawOptions) -> Iterator[Drawable]:
     """A tool call: title and status, locations, results, questions and decisions."""
-    yield from tool_call_top(block, look)
-    yield from _items(block.items, INDENT, "", look)
+    yield from tool_call_top(block, options)
+    yield from _items(block.items, INDENT, "", options)
     for permission in block.permissions:
         yield from permission_lines(permission, INDENT)
     if block.more_permissions:
@@ -168,20 +168,20 @@ def tool_call_lines(block: ToolCallBlock, look: Look) -> Iterator[Drawn]:
         yield line(decision, "dim italic", INDENT)
 
 
-def tool_call_top(block: ToolCallBlock, look: Look) -> Iterator[Drawn]:
+def tool_call_top(block: ToolCallBlock, options: DrawOptions) -> Iterator[Drawable]:
     """A tool call without its results."""
     yield tool_call_head(block)
     locations = list(_unnamed(block))
-    left = len(locations) - look.fold if look.fold is not None else 0
-    for location in locations[: look.fold]:
+    left = len(locations) - options.fold if options.fold is not None else 0
+    for location in locations[: options.fold]:
         yield Line(((str(location), path_style(location.path)),), ((INDENT, ""),), prose=False)
     if left > 0:
         yield line(f"… {counted(left, 'more file')}", "dim italic", INDENT)
 
 
-def item_lines(item: Item, look: Look) -> Iterator[Drawn]:
+def item_lines(item: Item, options: DrawOptions) -> Iterator[Drawable]:
     """One item of a tool call."""
-    yield from _items((item,), INDENT, "", look)
+    yield from _items((item,), INDENT, "", options)
 
 
 def path_style(path: str) -> Style:
@@ -211,7 +211,7 @@ def _unnamed(block: ToolCallBlock) -> Iterator[Location]:
             yield location
 
 
-def permission_lines(block: PermissionBlock, margin: str = "") -> Iterator[Drawn]:
+def permission_lines(block: PermissionBlock, margin: str = "") -> Iterator[Drawable]:
     """A question that waits: what it is about, and what can be answered."""
     yield line(f"? {block.title}", "bold magenta", margin)
     inner = margin + INDENT
@@ -230,7 +230,7 @@ def permission_lines(block: PermissionBlock, margin: str = "") -> Iterator[Drawn
 # ---- beside the entries ----------------------------------------------------------------------
 
 
-def plan_lines(block: PlanBlock) -> Iterator[Drawn]:
+def plan_lines(block: PlanBlock) -> Iterator[Drawable]:
     """A plan with its check marks; nothing, if there is nothing in it."""
     if not block.steps and not (block.text or "").strip():
         return
@@ -243,7 +243,7 @@ def plan_lines(block: PlanBlock) -> Iterator[Drawn]:
         yield line(block.text.rstrip("\n"), "", INDENT)
 
 
-def _footer(block: FooterBlock) -> Iterator[Drawn]:
+def _footer(block: FooterBlock) -> Iterator[Drawable]:
     if block.title:
         yield line(block.title, "bold")
     yield line(" · ".join(footer_facts(block)), "dim")
@@ -263,22 +263,24 @@ def footer_facts(block: FooterBlock) -> list[str]:
 # ---- items ---------------------------------------------------------------------
 
 
-def _items(items: Iterable[Item], margin: str, style: AnyStyle, look: Look) -> Iterator[Drawn]:
+def _items(
+    items: Iterable[Item], margin: str, style: AnyStyle, options: DrawOptions
+) -> Iterator[Drawable]:
     for item in items:
         match item:
             case TextItem():
-                yield from _text(item, margin, style, look.fold)
+                yield from _text(item, margin, style, options.fold)
             case DescribedItem():
                 yield line(item.text, f"{style} cyan", margin)
             case DiffItem():
-                yield from behind(diff_lines(item, fold=look.fold), margin)
+                yield from indented(diff_lines(item, fold=options.fold), margin)
             case TerminalItem():
-                yield from _terminal(item, margin, look)
+                yield from _terminal(item, margin, options)
             case _:
                 assert_never(item)
 
 
-def _text(item: TextItem, margin: str, style: AnyStyle, fold: int | None) -> Iterator[Drawn]:
+def _text(item: TextItem, margin: str, style: AnyStyle, fold: int | None) -> Iterator[Drawable]:
     text = item.text.strip("\n")
     if not text:
         return
@@ -288,7 +290,7 @@ def _text(item: TextItem, margin: str, style: AnyStyle, fold: int | None) -> Ite
         if fold is not None and len(drawn) > fold:
             left += len(drawn) - fold
             drawn = drawn[:fold]
-        yield from behind(drawn, margin)
+        yield from indented(drawn, margin)
     elif fold is None:
         yield line(text, style, margin)
     else:
@@ -321,10 +323,10 @@ def _beginning(text: str, fold: int | None) -> tuple[str, int]:
     return "\n".join(cut), left
 
 
-def _terminal(item: TerminalItem, margin: str, look: Look) -> Iterator[Drawn]:
+def _terminal(item: TerminalItem, margin: str, options: DrawOptions) -> Iterator[Drawable]:
     if item.command:
         yield from _command(item.command, item.cwd, margin)
-    yield from behind(look.output(item, look.fold), margin + INDENT)
+    yield from indented(options.output(item, options.fold), margin + INDENT)
     if not item.received:
         yield line("output not received", "dim italic", margin)
     if item.exit:
@@ -341,8 +343,8 @@ def _command(command: str, cwd: str | None, margin: str) -> Iterator[Line]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Behind:
-    drawn: Drawn
+class _Indented:
+    drawn: Drawable
     margin: str
 
     def rows(self, width: int | None) -> list[Parts]:
@@ -350,7 +352,7 @@ class _Behind:
         return [((self.margin, ""), *row) if row else row for row in self.drawn.rows(room)]
 
 
-def behind(lines: Iterable[Drawn], margin: str) -> Iterator[Drawn]:
+def indented(lines: Iterable[Drawable], margin: str) -> Iterator[Drawable]:
     """The same lines behind a margin."""
     for each in lines:
-        yield _Behind(each, margin) if margin else each
+        yield _Indented(each, margin) if margin else each

@@ -37,9 +37,6 @@ from twofold.rpc.errors import RequestFailed
 from twofold.session import Session
 from twofold.term import exit_status
 from twofold.term.block_lines import plan_lines
-from twofold.term.cards import user_lines
-from twofold.term.display import Display, Tty
-from twofold.term.drawing import Drawing
 from twofold.term.images import Pictures
 from twofold.term.input.keys import Keyboard
 from twofold.term.input.mentions import missing, no_file, parts_of
@@ -58,8 +55,11 @@ from twofold.term.input.slash_commands import (
     text_to_send,
     usage_lines,
 )
-from twofold.term.lines import BLANK, Drawn, Line, all_rows, cut, line
-from twofold.term.paint import Paint, has_links
+from twofold.term.lines import BLANK, Drawable, Line, all_rows, cut, line
+from twofold.term.live_cards import user_lines
+from twofold.term.row_encoder import RowEncoder, has_links
+from twofold.term.session_display import SessionDisplay
+from twofold.term.terminal_writer import TerminalWriter, Tty
 from twofold.text import one_line, sanitize
 from twofold.transport.commands import IS_IT, shown
 from twofold.version import VERSION
@@ -84,30 +84,32 @@ async def interact(wanted: RunOptions, launch: Launch) -> int:
     """Talk to an agent until the person leaves, and return the exit status."""
     system = Console(file=sys.stdout).color_system
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
-    paint = Paint(system, encoding, color=wanted.color, links=has_links(os.environ))
-    display = Display(Tty(), paint, dumb=is_dumb_terminal())
-    client = _TerminalClient(wanted, launch, display, create_input(sys.stdin))
+    encoder = RowEncoder(system, encoding, color=wanted.color, links=has_links(os.environ))
+    writer = TerminalWriter(Tty(), encoder, dumb=is_dumb_terminal())
+    client = _TerminalClient(wanted, launch, writer, create_input(sys.stdin))
     on_signals(client.interrupt)
     # on a dumb terminal the toolkit draws the prompt, and would write some escape sequences
     plainly = create_app_session(output=PlainTextOutput(sys.stdout))
     try:
-        with plainly if display.dumb else nullcontext():
+        with plainly if writer.dumb else nullcontext():
             return await client.run()
     finally:
-        display.leave()
+        writer.leave()
 
 
 class _TerminalClient:
     """Runs one agent from its start to its end."""
 
-    def __init__(self, wanted: RunOptions, launch: Launch, display: Display, source: Input) -> None:
+    def __init__(
+        self, wanted: RunOptions, launch: Launch, writer: TerminalWriter, source: Input
+    ) -> None:
         self._wanted = wanted
         self._launch = launch
-        self._display = display
+        self._writer = writer
         self._source = source
         self._keys = Keyboard(source, self._pressed)
         self._questions = Questions()
-        self._drawing: Drawing | None = None
+        self._display: SessionDisplay | None = None
         self._conversation: Conversation | None = None
         self._early: list[Problem] = []
         self._task = asyncio.current_task()
@@ -127,7 +129,7 @@ class _TerminalClient:
                 with self._keys.listening():
                     client = await stack.enter_async_context(connecting)
                 stack.push(self._note_end)  # runs before the agent's end is waited for
-                self._display.show([], [])
+                self._writer.show([], [])
                 session = await self._open(client)
                 if session is not None:
                     await self._talk(client, session)
@@ -142,7 +144,7 @@ class _TerminalClient:
         except asyncio.CancelledError:
             if not self._interrupted:
                 raise
-            self._display.show([], [])
+            self._writer.show([], [])
             return exit_status.CANCELLED
         except OSError as error:
             if error.errno != errno.EIO:
@@ -151,7 +153,7 @@ class _TerminalClient:
         finally:
             if self._ending is not None:
                 self._ending.close()
-                self._display.show([], [])
+                self._writer.show([], [])
         return exit_status.OK
 
     def _note_end(self, kind: object, error: BaseException | None, traceback: object) -> None:
@@ -180,8 +182,8 @@ class _TerminalClient:
         return key in ("c-c", "c-z")
 
     def _suspend(self) -> None:
-        self._display.show([], [])
-        self._display.leave()
+        self._writer.show([], [])
+        self._writer.leave()
         _stop_process(self._keys)
         self._keys.changed()  # a menu draws itself again
 
@@ -222,7 +224,7 @@ class _TerminalClient:
             self._print([line(f"{words} --resume ID resumes any other session.", "yellow")])
             return None
         entries = [f"{when(info):16}  {title(info) or one_line(info.session_id)}" for info in known]
-        chosen = await choose(self._display, self._keys, "Resume which session?", entries)
+        chosen = await choose(self._writer, self._keys, "Resume which session?", entries)
         return known[chosen].session_id if chosen is not None else None
 
     async def _log_in(self, client: Client, error: RequestFailed) -> bool:
@@ -234,17 +236,17 @@ class _TerminalClient:
             f"{way.name}: {way.description}" if way.description else way.name for way in offered
         ]
         question = f"{client.agent_name} requires a login. How do you want to log in?"
-        chosen = await choose(self._display, self._keys, question, entries)
+        chosen = await choose(self._writer, self._keys, question, entries)
         if chosen is None:
             return False
         self._print([line(f"Logging in: {offered[chosen].name}", "dim")])
-        self._display.leave()
+        self._writer.leave()
         await log_in(client, offered[chosen], self._wanted.command, self._wanted.cwd)
         return True
 
     async def _talk(self, client: Client, session: ClientSession) -> None:
         self._print(_greeting(client, self._wanted))
-        self._display.leave()  # making a prompt shows the cursor
+        self._writer.leave()  # making a prompt shows the cursor
         prompt = Prompt(
             lambda: session.state,
             self._wanted.cwd.absolute(),
@@ -252,29 +254,31 @@ class _TerminalClient:
             color=self._wanted.color,
             input=self._source,
         )
-        drawing = Drawing(session, self._display, prompt, self._questions, Pictures(os.environ))
+        display = SessionDisplay(
+            session, self._writer, prompt, self._questions, Pictures(os.environ)
+        )
         conversation = Conversation(
             session,
-            drawing,
+            display,
             prompt,
             self._source,
             self._questions,
             self._wanted.cwd.absolute(),
             self._launch.stderr,
         )
-        self._drawing, self._conversation = drawing, conversation
+        self._display, self._conversation = display, conversation
         try:
             for problem in self._early:
-                drawing.problem(problem)
+                display.show_problem(problem)
             conversation.print_history()
             await conversation.talk(self._wanted.start, self._keys.take_ahead())
         finally:
-            drawing.close()
+            display.close()
 
     # ---- drawing while the client waits
 
     def _show_slow_start(self, seconds: float) -> None:
-        width, since = self._display.width, f" … {seconds:.0f} s"
+        width, since = self._writer.width, f" … {seconds:.0f} s"
         words = cut(((f"Starting {shown(self._launch.command)}", "yellow"),), width - len(since))
         rows = [cut((*words, (since, "yellow")), width)]
         problems = [one_line(str(last)) for last in self._early[-1:] if last.kind != "loss"]
@@ -283,7 +287,7 @@ class _TerminalClient:
         if seconds >= _HINT:
             hint = f"It has not answered initialize yet. {IS_IT} Ctrl-C leaves."
             rows += all_rows([line(hint, "dim", "  ")], width)
-        self._display.show([], rows)
+        self._writer.show([], rows)
 
     @contextmanager
     def _counted(self, what: str) -> Iterator[None]:
@@ -293,26 +297,26 @@ class _TerminalClient:
             yield
         finally:
             seconds.close()
-            self._display.show([], [])
+            self._writer.show([], [])
 
     def _show_slow_end(self, seconds: float) -> None:
         self._show_seconds("Waiting for the agent to exit", seconds, " · Ctrl-C ends it now")
 
     def _show_seconds(self, what: str, seconds: float, more: str = "") -> None:
         words = f"{one_line(what)} … {seconds:.0f} s{more}"
-        self._display.show([], [cut(((words, "yellow"),), self._display.width)])
+        self._writer.show([], [cut(((words, "yellow"),), self._writer.width)])
 
     def _problem(self, problem: Problem) -> None:
-        if self._drawing is not None:
-            self._drawing.problem(problem)
+        if self._display is not None:
+            self._display.show_problem(problem)
         elif len(self._early) < _MOST_EARLY:
             self._early.append(problem)
 
-    def _print(self, lines: Iterable[Drawn]) -> None:
-        self._display.show(all_rows(lines, self._display.width), [])
+    def _print(self, lines: Iterable[Drawable]) -> None:
+        self._writer.show(all_rows(lines, self._writer.width), [])
 
 
-def _greeting(client: Client, wanted: RunOptions) -> list[Drawn]:
+def _greeting(client: Client, wanted: RunOptions) -> list[Drawable]:
     info = client.agent.info
     name = f"{client.agent_name} {one_line(info.version)}".strip()
     if info == NAMELESS or not one_line(info.title or info.name):
@@ -343,7 +347,7 @@ class Conversation:
     def __init__(
         self,
         session: ClientSession,
-        drawing: Drawing,
+        display: SessionDisplay,
         prompt: Prompt,
         keys: Input,
         questions: Questions,
@@ -351,7 +355,7 @@ class Conversation:
         stderr: RecentStderr,
     ) -> None:
         self._session = session
-        self._drawing = drawing
+        self._display = display
         self._prompt = prompt
         self._questions = questions
         self._cwd = cwd
@@ -361,9 +365,9 @@ class Conversation:
         self._asking: asyncio.Future[str | None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._leaving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        questions.changed = self._asked
-        questions.ahead = lambda: bool(self._typed)
-        drawing.typed = lambda: self._typed
+        questions.on_change = self._asked
+        questions.has_typed_ahead = lambda: bool(self._typed)
+        display.typed = lambda: self._typed
         self._keys.changed = self._redraw
         prompt.on_key, prompt.holds_enter = questions.note_key, lambda: questions.in_burst
 
@@ -371,8 +375,8 @@ class Conversation:
 
     def print_history(self) -> None:
         """Print what the agent sent before the first prompt."""
-        self._drawing.board.everything()
-        self._drawing.print(self._drawing.board.settle(self._drawing.width).settled)
+        self._display.live_area.show_everything()
+        self._display.print(self._display.live_area.settle(self._display.width).settled)
 
     async def talk(self, start: str | None, ahead: str = "") -> None:
         """Read and send prompts until the person leaves.
@@ -383,7 +387,7 @@ class Conversation:
         """
         with self._keys.raw():
             if start is not None:
-                self._drawing.print([()])
+                self._display.print([()])
                 await self._send(start, typed=False)
             while True:
                 text = await self._read(ahead)
@@ -393,7 +397,7 @@ class Conversation:
 
     async def _read(self, prefill: str) -> str | None:
         """Read the next prompt; questions that arrive meanwhile are answered first."""
-        self._drawing.hand_over()
+        self._display.hand_over()
         self._prefill = prefill + self._keys.take_ahead()
         while True:
             if self._questions.current is not None:  # it arrived as the turn ended
@@ -414,25 +418,25 @@ class Conversation:
     async def _send(self, text: str, pasted: Sequence[str] = (), *, typed: bool = True) -> bool:
         """Run a slash command, or send the text to the agent; returns False to leave."""
         shown = user_lines([TextContent(text.strip())])
-        self._drawing.print(all_rows(shown, self._drawing.width))
+        self._display.print(all_rows(shown, self._display.width))
         try:
             command = parse_command(text, self._session.state)
             if command is not None:
-                return await _run_command(command, self._session, self._drawing)
+                return await _run_command(command, self._session, self._display)
             if typed:  # at the start the agent may not have sent its commands yet
                 check_command(text, self._session.state)
             words = text_to_send(text, self._session.state)
             for mention in missing(words, self._cwd, pasted):
-                self._drawing.tell([line(no_file(mention), "yellow")])
+                self._display.print_lines([line(no_file(mention), "yellow")])
             await self._turn(words, parts_of(words, self._cwd, pasted))
         except (LocalError, RequestFailed) as error:
-            self._drawing.fault(error)
+            self._display.print_error(error)
         return True
 
     # ---- turns
 
     async def _turn(self, words: str, parts: Sequence[Part]) -> None:
-        self._drawing.board.begin(words)  # an echo of these words is not drawn again
+        self._display.live_area.begin_turn(words)  # an echo of these words is not drawn again
         self._stderr.forget()
         reply: Reply | None = None
         failed: list[str] = []
@@ -444,21 +448,21 @@ class Conversation:
             except RequestFailed as error:
                 failed = [str(error), *await self._stderr.settled()]
         if failed:  # printed below the tool call that failed
-            self._drawing.tell([line(sanitize("\n".join(failed)), "red")])
+            self._display.print_lines([line(sanitize("\n".join(failed)), "red")])
         if reply is not None:
             self._print_end(reply)
 
     def _print_end(self, reply: Reply) -> None:
         if reply.given_up:
             words = "The agent did not end the cancelled turn. The client no longer waits for it."
-            self._drawing.tell([line(words, "yellow")])
+            self._display.print_lines([line(words, "yellow")])
         elif reply.stop_reason != "end_turn":
             reason = STOP_REASONS.get(reply.stop_reason) or one_line(reply.stop_reason)
-            self._drawing.tell([line(f"The turn ended: {reason}.", "yellow")])
+            self._display.print_lines([line(f"The turn ended: {reason}.", "yellow")])
 
     async def _answer_questions(self) -> None:
         """Ask the questions that arrived between two turns."""
-        self._drawing.board.begin()
+        self._display.live_area.begin_turn()
         with self._at_work():
             while self._questions.current is not None:
                 answered = asyncio.ensure_future(_settled(self._questions.current.answer))
@@ -479,13 +483,13 @@ class Conversation:
     @contextmanager
     def _at_work(self) -> Iterator[None]:
         """Draw, and read the keys, for a block."""
-        with self._keys.listening(), _resized(self._drawing.soon):
+        with self._keys.listening(), _resized(self._display.redraw_soon):
             try:
-                self._drawing.begin()
+                self._display.begin_work()
                 yield
             finally:
                 self._stopping = None
-                self._drawing.end()
+                self._display.end_work()
 
     # ---- keys and questions
 
@@ -506,36 +510,36 @@ class Conversation:
         elif key == "c-o" and self._questions.unfold():
             pass
         elif key == "c-o":
-            self._drawing.board.unfolded = not self._drawing.board.unfolded
-            self._drawing.board.redraw()
-            self._drawing.soon()
+            self._display.live_area.unfolded = not self._display.live_area.unfolded
+            self._display.live_area.redraw()
+            self._display.redraw_soon()
         else:
             self._session.flush_changes()  # what is answered must be on the screen
             return self._questions.press(key, alone=self._keys.alone)
         return True
 
     def _suspend(self) -> None:
-        with self._drawing.suspended():
+        with self._display.suspended():
             _stop_process(self._keys)
 
     async def _stop(self) -> None:
         """Cancel the turn, and mark what is open as cancelled."""
         cancelled = asyncio.ensure_future(self._session.cancel(GIVE_UP))
         await asyncio.sleep(0)
-        if self._drawing.working:
+        if self._display.working:
             self._session.flush_changes()  # updates from before are not marked
-            self._drawing.cancelling = True
-            self._drawing.board.cancelled()
-            self._drawing.soon()
+            self._display.cancelling = True
+            self._display.live_area.mark_cancelled()
+            self._display.redraw_soon()
         await cancelled
 
     def _redraw(self) -> None:
-        if self._drawing.working:
-            self._drawing.soon()
+        if self._display.working:
+            self._display.redraw_soon()
 
     def _asked(self) -> None:
-        if self._drawing.working:
-            self._drawing.soon()
+        if self._display.working:
+            self._display.redraw_soon()
         elif self._questions.current is not None and self._asking is not None:
             self._asking.cancel()  # the next prompt begins with what was typed so far
 
@@ -564,33 +568,35 @@ def _stop_process(keys: Keyboard) -> None:
 # ---- slash commands ----------------------------------------------------------------------------
 
 
-async def _run_command(command: SlashCommand, session: ClientSession, drawing: Drawing) -> bool:
+async def _run_command(
+    command: SlashCommand, session: ClientSession, display: SessionDisplay
+) -> bool:
     """Run a command of the client and print its result; returns False to leave."""
     state = session.state
     match command.name:
         case "quit":
             return False
         case "help":
-            drawing.tell(help_lines(state))
+            display.print_lines(help_lines(state))
         case "usage":
-            drawing.tell(usage_lines(state))
+            display.print_lines(usage_lines(state))
         case "plan":
-            drawing.tell(_plans(state))
+            display.print_lines(_plans(state))
         case "mode":
             if command.argument:
                 await session.set_mode(find_mode(command.argument, state))
-            drawing.tell(mode_lines(session.state))
+            display.print_lines(mode_lines(session.state))
         case "config":
-            drawing.tell(await _config(command.argument, session))
+            display.print_lines(await _config(command.argument, session))
         case "thoughts":
-            drawing.tell([_toggle_thoughts(drawing)])
+            display.print_lines([_toggle_thoughts(display)])
         case "expand":
-            rows = drawing.board.expanded(drawing.width)
-            drawing.print([(), *(rows or line("Nothing was folded.", "dim").rows(None))])
+            rows = display.live_area.expanded(display.width)
+            display.print([(), *(rows or line("Nothing was folded.", "dim").rows(None))])
     return True
 
 
-async def _config(argument: str, session: ClientSession) -> list[Drawn]:
+async def _config(argument: str, session: ClientSession) -> list[Drawable]:
     if not argument:
         return [*config_lines(session.state)]
     setting = find_setting(argument, session.state)
@@ -599,14 +605,14 @@ async def _config(argument: str, session: ClientSession) -> list[Drawn]:
     return [*config_lines(session.state, setting.config_id)]
 
 
-def _plans(state: Session) -> list[Drawn]:
+def _plans(state: Session) -> list[Drawable]:
     plans = [plan_block(update.plan) for update in state.plans.values()]
     shown = [each for plan in plans for each in plan_lines(plan)]
     return shown or [line("The agent has no plan.", "dim")]
 
 
-def _toggle_thoughts(drawing: Drawing) -> Drawn:
-    board = drawing.board
-    board.fold_thoughts = not board.fold_thoughts
-    how = "folded" if board.fold_thoughts else "shown in full"
+def _toggle_thoughts(display: SessionDisplay) -> Drawable:
+    live_area = display.live_area
+    live_area.fold_thoughts = not live_area.fold_thoughts
+    how = "folded" if live_area.fold_thoughts else "shown in full"
     return line(f"Thoughts are {how} from now on.", "dim")

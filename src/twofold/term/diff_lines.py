@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from twofold.term.code import Highlighter
-from twofold.term.lines import AnyStyle, Drawn, Line, Parts
+from twofold.term.lines import AnyStyle, Drawable, Line, Parts
 from twofold.view.blocks import DiffItem
 from twofold.view.diff import DiffLine, DiffLineKind, Range, changed_words, pairs
 
@@ -32,7 +32,7 @@ LONGEST_FOLDED: Final = 1_000
 _FACTS = re.compile(r" \([a-z, ]*\)$")  # what the name of a file is followed by: `(new file)`
 
 
-def diff_lines(item: DiffItem, *, fold: int | None) -> list[Drawn]:
+def diff_lines(item: DiffItem, *, fold: int | None) -> list[Drawable]:
     """The lines of a diff, at most `fold` of them, the one that counts the others included.
 
     None: all of them, however long they are.
@@ -42,7 +42,7 @@ def diff_lines(item: DiffItem, *, fold: int | None) -> list[Drawn]:
         shown, hidden = item.lines[: max(0, fold - 1)], item.lines[max(0, fold - 1) :]
     longest = None if fold is None else LONGEST_FOLDED
     marked = _marked(shown)
-    made: list[Drawn] = [
+    made: list[Drawable] = [
         _drawn(line, parts, marked.get(place, []), longest)
         for place, (line, parts) in enumerate(zip(shown, _coloured(shown), strict=True))
     ]

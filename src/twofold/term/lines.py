@@ -1,8 +1,8 @@
-"""What the terminal shows: lines, and the rows of the screen that they take.
+"""Styled lines, and their layout as rows of a screen.
 
-A line holds text and styles and does not depend on the screen; `rows` lays it out
-for a width, or without one as a single row for a file. What peers wrote is never taken for markup
-or escape codes: a part is text and a style, and every row fits the width it was asked for.
+A line holds text and styles and does not depend on the screen; `rows` lays it out for a width, or
+without one as a single row for a file. Text of peers is never read as markup or escape codes: a
+part is text and a style, and every row fits the width that was asked for.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ NARROWEST: Final = 8
 """A margin that leaves less than that goes, and what follows the first row has all of the width."""
 
 
-class Drawn(Protocol):
+class Drawable(Protocol):
     """Something that can be laid out for a width; None: every line as long as it is."""
 
     def rows(self, width: int | None) -> list[Row]: ...
@@ -73,7 +73,7 @@ def plain(row: Row) -> str:
     return "".join([text for text, _ in row])
 
 
-def all_rows(lines: Iterable[Drawn], width: int | None) -> list[Row]:
+def all_rows(lines: Iterable[Drawable], width: int | None) -> list[Row]:
     """The rows of several lines, one after the other."""
     return [row for each in lines for row in each.rows(width)]
 

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final, TypeAlias, assert_never
 
 from twofold.term.code import Highlighter
-from twofold.term.lines import BLANK, NARROWEST, AnyStyle, Drawn, Line, Parts, Row, cells
+from twofold.term.lines import BLANK, NARROWEST, AnyStyle, Drawable, Line, Parts, Row, cells
 from twofold.view.markdown import (
     Align,
     Blank,
@@ -210,7 +210,7 @@ WIDEST_MARK: Final = NARROWEST - 2
 """Beside it even the narrowest line has room for a wide character."""
 
 
-def markdown_lines(text: str) -> list[Drawn]:
+def markdown_lines(text: str) -> list[Drawable]:
     """The lines of a whole text, which is safe to show already."""
     markdown = Markdown()
     return MarkdownLines().settled([*markdown.feed(text), *markdown.end()])
@@ -223,10 +223,10 @@ class MarkdownLines:
         self._highlighter: Highlighter | None = None
         self._table: TableLines | None = None  # the last one, to which further rows belong
 
-    def tail(self, blocks: Iterable[MarkdownBlock]) -> list[Drawn]:
+    def tail(self, blocks: Iterable[MarkdownBlock]) -> list[Drawable]:
         """The lines of blocks that are not settled; drawing them changes nothing."""
         table = self._table
-        made: list[Drawn] = []
+        made: list[Drawable] = []
         for block in blocks:
             if isinstance(block, CodeLine):
                 made.append(_code(((block.text, ""),), block.within))
@@ -235,9 +235,9 @@ class MarkdownLines:
         self._table = table
         return made
 
-    def settled(self, blocks: Iterable[MarkdownBlock]) -> list[Drawn]:
+    def settled(self, blocks: Iterable[MarkdownBlock]) -> list[Drawable]:
         """The lines of the blocks that settled next."""
-        made: list[Drawn] = []
+        made: list[Drawable] = []
         for is_code, group in groupby(blocks, lambda block: isinstance(block, CodeLine)):
             if is_code:
                 made += self._coloured([block for block in group if isinstance(block, CodeLine)])
@@ -249,14 +249,14 @@ class MarkdownLines:
                 made += self._drawn(block)
         return made
 
-    def _coloured(self, lines: list[CodeLine]) -> list[Drawn]:
+    def _coloured(self, lines: list[CodeLine]) -> list[Drawable]:
         """Lines of the same code, in one go: so they are coloured at the least cost."""
         parts: Iterable[Parts] = [((line.text, ""),) for line in lines]
         if self._highlighter is not None:
             parts = self._highlighter.add([line.text for line in lines])
         return [_code(each, line.within) for each, line in zip(parts, lines, strict=True)]
 
-    def _drawn(self, block: MarkdownBlock) -> list[Drawn]:
+    def _drawn(self, block: MarkdownBlock) -> list[Drawable]:
         place = _place(block.within)
         match block:
             case Heading():
@@ -313,7 +313,7 @@ class ItemLine:
         return above + Line(self.parts).rows(width) if self.parts else above
 
 
-def _line(parts: Parts, place: Place) -> Drawn:
+def _line(parts: Parts, place: Place) -> Drawable:
     if cells(place.head) > WIDEST_MARK:
         return ItemLine(parts, place)
     return Line(parts, place.margin, head=place.head)

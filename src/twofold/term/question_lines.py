@@ -15,7 +15,7 @@ from twofold.client.permissions import Question
 from twofold.session import Permission
 from twofold.term.block_lines import INDENT, counted, path_style
 from twofold.term.diff_lines import diff_lines
-from twofold.term.lines import NARROWEST, AnyStyle, Drawn, Line, Parts, Row, cells, cut, line
+from twofold.term.lines import NARROWEST, AnyStyle, Drawable, Line, Parts, Row, cells, cut, line
 from twofold.view.blocks import (
     CommandPart,
     DiffItem,
@@ -45,7 +45,7 @@ _BAR: Final = f"{INDENT}│ "
 _COMMANDS: Final = 3
 """How many commands are shown beside the keys."""
 
-Making: TypeAlias = Callable[[str], Drawn]
+Making: TypeAlias = Callable[[str], Drawable]
 """How a line of a part is drawn."""
 
 
@@ -67,7 +67,7 @@ class Page:
     """The lines of a question; `fold`: not all of them."""
 
     def __init__(self, block: QuestionBlock, *, fold: bool = False) -> None:
-        self.lines: list[Drawn] = [_Title(block.title, block.kind)]
+        self.lines: list[Drawable] = [_Title(block.title, block.kind)]
         self.hidden = 0
         """How many lines are folded away."""
         self.missing = 0
@@ -187,7 +187,7 @@ def _directory(cwd: str) -> Line:
 class _Barred:
     """Something that is drawn elsewhere, behind a bar."""
 
-    drawn: Drawn
+    drawn: Drawable
 
     def rows(self, width: int | None) -> list[Row]:
         room = None if width is None else width - len(_BAR)

@@ -11,7 +11,7 @@ from rich.segment import Segment, Segments
 from rich.style import Style
 
 from twofold.session import Session
-from twofold.term.block_lines import Look, block_lines
+from twofold.term.block_lines import DrawOptions, block_lines
 from twofold.term.lines import AnyStyle, Row, all_rows, plain
 from twofold.view.blocks import Block
 from twofold.view.outline import outline
@@ -32,7 +32,7 @@ def render_blocks(blocks: Iterable[Block], console: Console) -> None:
     printer = _Printer(console)
     width = max(_NARROWEST, console.width) if console.is_terminal else None
     for block in blocks:
-        printer.add(all_rows(block_lines(block, Look()), width))
+        printer.add(all_rows(block_lines(block, DrawOptions()), width))
     printer.flush()
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
-from tests.support.screens import MemoryTerminal, memory_display
+from tests.support.screens import MemoryTerminal, memory_writer
 from tests.support.simulated import simulate
 from twofold.term.input.keys import Keyboard
 from twofold.term.input.menu import Menu, choose
@@ -116,8 +116,8 @@ def chosen(
     typed: Sequence[tuple[float, str]],
 ) -> tuple[int | None, str, MemoryTerminal]:
     """What is chosen, what is typed ahead, and the terminal afterwards."""
-    display, terminal = memory_display(60, 10)
-    display.show([(("before", ""),)], [])
+    writer, terminal = memory_writer(60, 10)
+    writer.show([(("before", ""),)], [])
 
     async def type_all(source: PipeInput) -> None:
         for seconds, text in typed:
@@ -128,7 +128,7 @@ def chosen(
         with create_pipe_input() as source:
             keys = Keyboard(source, lambda key: False)
             typing = asyncio.create_task(type_all(source))
-            answer = await choose(display, keys, "Which?", MANY)
+            answer = await choose(writer, keys, "Which?", MANY)
             await typing
             with keys.listening():  # as whoever reads keys next
                 await asyncio.sleep(1)
@@ -148,12 +148,12 @@ def test_a_choice_is_made_on_purpose_and_nothing_is_left_of_the_menu(
 
 
 def test_what_is_typed_ahead_is_shown_below_the_menu_and_how_to_choose_then() -> None:
-    display, terminal = memory_display(60, 10)
+    writer, terminal = memory_writer(60, 10)
 
     async def main() -> None:
         with create_pipe_input() as source:
             keys = Keyboard(source, lambda key: False)
-            choosing = asyncio.create_task(choose(display, keys, "Which?", ["one", "two"]))
+            choosing = asyncio.create_task(choose(writer, keys, "Which?", ["one", "two"]))
             await asyncio.sleep(0.1)
             assert terminal.screen[-1] == "Press Tab to choose, Esc leaves"
             await asyncio.sleep(SILENT)
@@ -170,7 +170,7 @@ def test_what_is_typed_ahead_is_shown_below_the_menu_and_how_to_choose_then() ->
 
 
 def test_a_key_that_is_not_for_the_menu_goes_to_the_handler_behind_it() -> None:
-    display, _ = memory_display(60, 10)
+    writer, _ = memory_writer(60, 10)
     behind: list[str] = []
 
     def on_key(key: str) -> bool:
@@ -180,7 +180,7 @@ def test_a_key_that_is_not_for_the_menu_goes_to_the_handler_behind_it() -> None:
     async def main() -> str:
         with create_pipe_input() as source:
             keys = Keyboard(source, on_key)
-            choosing = asyncio.create_task(choose(display, keys, "Which?", MANY))
+            choosing = asyncio.create_task(choose(writer, keys, "Which?", MANY))
             await asyncio.sleep(SILENT)
             for key in ("\x1a", DOWN, "x", ESCAPE):
                 source.send_text(key)

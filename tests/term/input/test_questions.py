@@ -12,7 +12,7 @@ from twofold.client.permissions import Question
 from twofold.policy import subject_of
 from twofold.session import Session
 from twofold.term.input.guard import SILENCE
-from twofold.term.input.questions import Asked, Questions, choices
+from twofold.term.input.questions import PendingQuestion, Questions, choices
 from twofold.term.lines import plain
 from twofold.term.question_lines import MOST_LINES
 from twofold.view.blocks import QuestionBlock
@@ -159,7 +159,7 @@ def test_a_key_that_comes_before_the_question_could_be_read_is_no_answer(key: st
 def test_with_something_typed_ahead_a_deliberate_key_comes_first() -> None:
     async def main() -> None:
         questions = Questions()
-        questions.ahead = lambda: True
+        questions.has_typed_ahead = lambda: True
         asking = asyncio.create_task(questions.ask(asks()))
         await turns()
         questions.rows(60)
@@ -221,7 +221,7 @@ def test_questions_are_asked_one_after_the_other_and_each_is_read() -> None:
     async def main() -> None:
         questions = Questions()
         changes: list[str | None] = []
-        questions.changed = lambda: changes.append(
+        questions.on_change = lambda: changes.append(
             questions.current.question.request.title if questions.current else None
         )
         asking = [
@@ -276,8 +276,8 @@ def test_a_question_that_is_cancelled_goes_away(number: int) -> None:
 
 def seen(question: Question, width: int = 60) -> list[str]:
     async def main() -> list[str]:
-        asked = Asked(question)
-        return [plain(row) for row in [*asked.description(width), *asked.answers(width)]]
+        asked = PendingQuestion(question)
+        return [plain(row) for row in [*asked.description_rows(width), *asked.answer_rows(width)]]
 
     return simulate(main())
 
@@ -342,8 +342,10 @@ def test_nothing_that_an_agent_asks_reaches_the_terminal_as_a_command(
 
 def test_the_keys_are_seen_however_long_the_options_are_called() -> None:
     async def main() -> None:
-        asked = Asked(asks([PermissionOption("o", EVIL, kind) for kind in ("allow_once", "x")]))
-        rows = [plain(row) for row in asked.answers(80)]
+        asked = PendingQuestion(
+            asks([PermissionOption("o", EVIL, kind) for kind in ("allow_once", "x")])
+        )
+        rows = [plain(row) for row in asked.answer_rows(80)]
         assert len(rows) < 8
         assert rows[0].startswith("  y")
         assert rows[-1].endswith("Esc reject")
@@ -364,12 +366,12 @@ def test_what_does_not_fit_is_printed_once_and_the_keys_stay() -> None:
         questions = Questions()
         asking = asyncio.create_task(questions.ask(long_command(50)))
         await turns()
-        assert questions.printed(60, 80) == []  # it fits
-        printed = [plain(row) for row in questions.printed(60, 20)]
+        assert questions.rows_to_print(60, 80) == []  # it fits
+        printed = [plain(row) for row in questions.rows_to_print(60, 20)]
         assert printed[1:3] == ["? Look around?", "  $ rm -rf ~"]
         assert printed[-2:] == ["  > git status", "  in /w"]
         assert len(printed) == 53
-        assert questions.printed(60, 20) == []
+        assert questions.rows_to_print(60, 20) == []
         assert [plain(row) for row in questions.rows(60)][:3] == [
             "",
             "? Look around?",
@@ -388,19 +390,19 @@ def test_what_is_folded_is_shown_before_it_is_allowed(how: str) -> None:
         questions = Questions()
         asking = asyncio.create_task(questions.ask(long_command(300)))
         await turns()
-        folded = [plain(row) for row in questions.printed(60, 20)]
+        folded = [plain(row) for row in questions.rows_to_print(60, 20)]
         assert "  … 288 more lines, Ctrl-O shows them" in folded
         assert "  (a key that allows shows everything first)" in shown(questions).split("\n")
         await asyncio.sleep(SILENCE)
         assert questions.unfold() if how == "ctrl-o" else questions.press(how)
         await turns()
         assert not asking.done()
-        assert len(questions.printed(60, 20)) == 303
+        assert len(questions.rows_to_print(60, 20)) == 303
         assert "everything first" not in shown(questions)
         assert not questions.press("y")  # it has to be read first
         await asyncio.sleep(SILENCE)
         assert not questions.unfold()  # there is nothing more to see
-        questions.ahead = lambda: False
+        questions.has_typed_ahead = lambda: False
         assert questions.press("y")
         assert await asking == ONCE
 
@@ -412,7 +414,7 @@ def test_what_is_folded_can_be_rejected_at_once() -> None:
         questions = Questions()
         asking = asyncio.create_task(questions.ask(long_command(300)))
         await turns()
-        questions.printed(60, 20)
+        questions.rows_to_print(60, 20)
         questions.rows(60)
         await asyncio.sleep(SILENCE)
         assert questions.press("n")
@@ -426,11 +428,11 @@ def test_what_nobody_can_see_is_allowed_once_at_most_and_asked_for_twice() -> No
         questions = Questions()
         asking = asyncio.create_task(questions.ask(long_command(MOST_LINES + 100)))
         await turns()
-        questions.printed(60, 20)
+        questions.rows_to_print(60, 20)
         questions.rows(60)
         await asyncio.sleep(SILENCE)
         assert questions.press("y")
-        printed = [plain(row) for row in questions.printed(60, 20)]
+        printed = [plain(row) for row in questions.rows_to_print(60, 20)]
         assert printed[-1] == "  … too long: 100 lines, 901 characters are not shown"
         assert "allow always" not in shown(questions)
         assert "(1 more option without a key)" in shown(questions)
@@ -457,14 +459,14 @@ def test_a_call_that_changes_while_it_is_asked_about_is_asked_about_anew() -> No
         await turns()
         assert "$ ls" in shown(questions)
         await asyncio.sleep(SILENCE)
-        questions.take(session.apply(v2.ToolCallUpdate("t", status="in_progress")))
+        questions.apply(session.apply(v2.ToolCallUpdate("t", status="in_progress")))
         assert questions.is_open()  # nothing else would happen
-        questions.take(session.apply(v2.ToolCallUpdate("t", raw_input={"command": "rm -rf ~"})))
+        questions.apply(session.apply(v2.ToolCallUpdate("t", raw_input={"command": "rm -rf ~"})))
         assert not questions.press("y")
         assert "$ ls" in shown(questions)
         assert "$ rm -rf ~" in shown(questions)
         await asyncio.sleep(SILENCE)
-        questions.ahead = lambda: False
+        questions.has_typed_ahead = lambda: False
         assert questions.press("n")
         assert await asking == NO
 
@@ -486,7 +488,7 @@ def test_a_question_costs_the_same_however_many_wait(monkeypatch: pytest.MonkeyP
     async def main() -> None:
         questions = Questions()
         changes: list[None] = []
-        questions.changed = lambda: changes.append(None)
+        questions.on_change = lambda: changes.append(None)
         asking = [asyncio.create_task(questions.ask(asks(title=f"{n}"))) for n in range(4000)]
         await turns()
         assert "(3,999 more questions wait)" in shown(questions)

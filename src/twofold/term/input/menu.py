@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from twofold.term.display import Display
 from twofold.term.input.guard import DELIBERATE, TimedGuard
 from twofold.term.input.keys import ESCAPE, Keyboard, typed_rows
 from twofold.term.lines import Row, cut, line
+from twofold.term.terminal_writer import TerminalWriter
 
 _OPEN: Final = "Up and Down move, Enter chooses, Esc leaves"
 _CLOSED: Final = "Press Tab to choose, Esc leaves"
@@ -61,7 +61,7 @@ class Menu:
 
 
 async def choose(
-    display: Display, keys: Keyboard, title: str, choices: Sequence[str]
+    writer: TerminalWriter, keys: Keyboard, title: str, choices: Sequence[str]
 ) -> int | None:
     """Show a menu until the person has chosen.
 
@@ -72,16 +72,16 @@ async def choose(
     chosen: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
 
     def draw() -> None:
-        if not display.dumb:  # on a dumb terminal nothing can be drawn over
-            typed = typed_rows(keys.text, display.width)
+        if not writer.dumb:  # on a dumb terminal nothing can be drawn over
+            typed = typed_rows(keys.text, writer.width)
             opened = guard.is_open(ahead=bool(keys.text))
-            rows = menu.rows(display.width, max(1, display.height - len(typed)), opened=opened)
-            display.show([], [*rows, *typed])
+            rows = menu.rows(writer.width, max(1, writer.height - len(typed)), opened=opened)
+            writer.show([], [*rows, *typed])
 
     def print_dumb() -> None:
-        if display.dumb:
-            how = cut(((_HOW, "dim"),), display.width)
-            display.show([*menu.rows(display.width, _DUMB_ROWS), how], [])
+        if writer.dumb:
+            how = cut(((_HOW, "dim"),), writer.width)
+            writer.show([*menu.rows(writer.width, _DUMB_ROWS), how], [])
 
     def pressed(key: str) -> bool:
         if chosen.done():  # what follows the choice is typed ahead
@@ -112,5 +112,5 @@ async def choose(
     finally:
         guard.close()
         keys.changed = changed
-        display.show([], [])
-        display.leave()
+        writer.show([], [])
+        writer.leave()

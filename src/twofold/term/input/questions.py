@@ -63,7 +63,7 @@ def choices(options: list[PermissionOption]) -> list[Choice]:
     return made
 
 
-class Asked:
+class PendingQuestion:
     """A question that waits for its answer."""
 
     def __init__(self, question: Question) -> None:
@@ -119,13 +119,13 @@ class Asked:
         self.seen = self.printed = self.folded = False
         self._unfolded = True
 
-    def description(self, width: int) -> list[Row]:
+    def description_rows(self, width: int) -> list[Row]:
         """The whole description of what would happen."""
         return [(), *all_rows(self._page.lines, width)]
 
-    def to_print(self, width: int) -> list[Row]:
+    def rows_to_print(self, width: int) -> list[Row]:
         """The description for the scrollback: folded if it is very long, until `unfold`."""
-        rows = self.description(width)
+        rows = self.description_rows(width)
         if len(rows) > MOST_AT_ONCE and not self._unfolded:
             page = Page(self.block, fold=True)
             self.folded = page.hidden > 0
@@ -149,7 +149,7 @@ class Asked:
         """The answer that a key stands for."""
         return next((choice for choice in self.choices if choice.key == key), None)
 
-    def is_asked_twice(self, choice: Choice) -> bool:
+    def needs_confirmation(self, choice: Choice) -> bool:
         """True if the answer counts only when it is given twice."""
         kind = choice.option.kind
         return kind.endswith("_always") or (self._page.missing > 0 and kind not in _REJECTS)
@@ -158,7 +158,7 @@ class Asked:
         """True if the whole description has to be shown before this answer counts."""
         return self.folded and choice.option.kind not in _REJECTS
 
-    def answers(
+    def answer_rows(
         self, width: int, others: int = 0, *, opened: bool = True, again: str | None = None
     ) -> list[Row]:
         """The keys: dim while none of them counts, only one while it has to be pressed again."""
@@ -215,46 +215,46 @@ class Questions:
     """
 
     def __init__(self, silence: float = SILENCE) -> None:
-        self._waiting: OrderedDict[int, Asked] = OrderedDict()  # in the order of arrival
+        self._waiting: OrderedDict[int, PendingQuestion] = OrderedDict()  # in the order of arrival
         self._asked = 0
         self._guard = TimedGuard(self._report_change, silence)
-        self.changed: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
         """Called when the question to show has changed, or how it is drawn."""
-        self.ahead: Callable[[], bool] = lambda: False
+        self.has_typed_ahead: Callable[[], bool] = lambda: False
         """Returns True if something is typed ahead."""
 
     def _report_change(self) -> None:
-        self.changed()  # the client sets it later
+        self.on_change()  # the client sets it later
 
     @property
-    def current(self) -> Asked | None:
+    def current(self) -> PendingQuestion | None:
         """The question that is asked now."""
         return next(iter(self._waiting.values()), None)
 
     def is_open(self) -> bool:
         """True if a key would answer now; otherwise a deliberate one has to come first."""
-        return self._guard.is_open(ahead=self.ahead())
+        return self._guard.is_open(ahead=self.has_typed_ahead())
 
     async def ask(self, question: Question) -> PermissionOption | None:
         """Wait for the person's answer; None rejects."""
-        asked = Asked(question)
+        asked = PendingQuestion(question)
         number = self._asked = self._asked + 1
         self._waiting[number] = asked
-        self.changed()
+        self.on_change()
         try:
             return await asked.answer
         finally:
             if self.current is asked:
                 self._guard.clear()
             del self._waiting[number]
-            self.changed()
+            self.on_change()
 
-    def take(self, changes: Iterable[Change]) -> None:
+    def apply(self, changes: Iterable[Change]) -> None:
         """The session has changed: if that concerns the question, ask it anew."""
         asked = self.current
         if asked is not None and asked.is_changed_by(changes) and asked.refresh():
             self._guard.clear()
-            self.changed()
+            self.on_change()
 
     def show_again(self) -> None:
         """The question was off the screen for a while: it starts anew when it is drawn."""
@@ -268,23 +268,26 @@ class Questions:
             return False
         asked.unfold()
         self._guard.clear()
-        self.changed()
+        self.on_change()
         return True
 
-    def printed(self, width: int, room: int, *, dumb: bool = False) -> list[Row]:
+    def rows_to_print(self, width: int, room: int, *, dumb: bool = False) -> list[Row]:
         """The rows to print to the scrollback now, once, because they do not fit on the screen."""
         asked = self.current
         if asked is None or asked.printed:
             return []
-        if not dumb and len(asked.description(width)) + len(self._keys(asked, width)) <= room:
+        if (
+            not dumb
+            and len(asked.description_rows(width)) + len(self._key_rows(asked, width)) <= room
+        ):
             return []
-        made = asked.to_print(width)
+        made = asked.rows_to_print(width)
         if dumb:  # nothing on it is ever live
-            made += [*asked.answers(width), *line(_HOW, "dim", INDENT).rows(width)]
+            made += [*asked.answer_rows(width), *line(_HOW, "dim", INDENT).rows(width)]
         asked.printed, asked.seen = True, False
         return made
 
-    def keep(self, *, whole: bool) -> bool:
+    def leave_on_screen(self, *, whole: bool) -> bool:
         """Leave the question where it is on the screen; returns False if it is not there.
 
         Unless it is `whole`, it has to be shown again before it can be allowed.
@@ -297,14 +300,14 @@ class Questions:
 
     def rows(self, width: int) -> list[Row]:
         """The question, which can be read from now on; only its keys if the rest was printed."""
-        return [*self.description(width), *self.keys(width)]
+        return [*self.description_rows(width), *self.key_rows(width)]
 
-    def description(self, width: int) -> list[Row]:
+    def description_rows(self, width: int) -> list[Row]:
         """The description of what would happen, unless it was printed."""
         asked = self.current
-        return asked.description(width) if asked is not None and not asked.printed else []
+        return asked.description_rows(width) if asked is not None and not asked.printed else []
 
-    def keys(self, width: int) -> list[Row]:
+    def key_rows(self, width: int) -> list[Row]:
         """The keys of the question, which can be read from now on."""
         asked = self.current
         if asked is None:
@@ -312,11 +315,11 @@ class Questions:
         if not asked.seen:
             asked.seen = True
             self._guard.show()
-        return self._keys(asked, width)
+        return self._key_rows(asked, width)
 
-    def _keys(self, asked: Asked, width: int) -> list[Row]:
+    def _key_rows(self, asked: PendingQuestion, width: int) -> list[Row]:
         others = len(self._waiting) - 1
-        return asked.answers(width, others, opened=self.is_open(), again=self._guard.again)
+        return asked.answer_rows(width, others, opened=self.is_open(), again=self._guard.again)
 
     # ---- keys
 
@@ -343,13 +346,13 @@ class Questions:
         verdict = self._guard.press(
             key,
             answers=chosen is not None or key == ESCAPE,
-            twice=chosen is not None and not unfolds and asked.is_asked_twice(chosen),
+            twice=chosen is not None and not unfolds and asked.needs_confirmation(chosen),
             alone=alone,
-            ahead=self.ahead(),
+            ahead=self.has_typed_ahead(),
         )
         if verdict == "answer" and unfolds:
             self.unfold()
         elif verdict == "answer":
             asked.answer.set_result(chosen.option if chosen is not None else None)
-        self.changed()
+        self.on_change()
         return verdict != "keep"

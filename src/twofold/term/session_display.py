@@ -1,8 +1,8 @@
-"""What the client draws, and when: live while work goes on, above the prompt between two turns.
+"""Decides when one session is redrawn: live during a turn, above the prompt between two turns.
 
 Changes of the session arrive at most sixty times a second (`ClientSession.on_change`), and nothing
-is drawn while nothing changes.
-The board shows the session; problems and decisions are shown beside it.
+is drawn while nothing changes. The live area shows the session; problems and decisions are added to
+it as remarks.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from twofold.peer.problems import Problem
 from twofold.policy import Decided
 from twofold.session import ToolCall
 from twofold.session.changes import Change
-from twofold.term.board import Board
-from twofold.term.display import Display
 from twofold.term.images import MOST_ROWS, Pictures
 from twofold.term.input.keys import typed_rows
 from twofold.term.input.prompt import Prompt
 from twofold.term.input.questions import Questions
-from twofold.term.lines import Drawn, Line, Row, all_rows, cut, line
+from twofold.term.lines import Drawable, Line, Row, all_rows, cut, line
+from twofold.term.live_area import LiveArea
+from twofold.term.terminal_writer import TerminalWriter
 from twofold.text import one_line, sanitize
 from twofold.view.live import Key
 from twofold.view.outline import footer
@@ -30,7 +30,7 @@ from twofold.view.outline import footer
 RATE: Final = 60.0
 """How often changes of the session are drawn, per second, at most."""
 _QUIET: Final = 0.2
-"""For how many seconds nothing has to come before something is printed above a prompt."""
+"""How many seconds without a change have to pass before something is printed above a prompt."""
 _LONGEST_QUIET: Final = 1.0
 """After so many seconds it is printed in any case."""
 _SHOWN: Final = 3
@@ -38,60 +38,60 @@ _SHOWN: Final = 3
 _LONGEST: Final = 400
 
 
-class Drawing:
+class SessionDisplay:
     """One session on one terminal."""
 
     def __init__(
         self,
         session: ClientSession,
-        display: Display,
+        writer: TerminalWriter,
         prompt: Prompt,
         questions: Questions,
         pictures: Pictures,
     ) -> None:
-        self.board = Board(session.state, self._notes)
+        self.live_area = LiveArea(session.state, self._notes)
         self.working = False
-        """The display is ours; otherwise it is the prompt's."""
+        """True if the terminal belongs to this display; otherwise it belongs to the prompt."""
         self.cancelling = False
-        """The person has cancelled what goes on."""
+        """True if the person has cancelled the turn."""
         self.typed: Callable[[], str] = lambda: ""
-        """What is typed ahead."""
+        """Returns what is typed ahead."""
         self._session = session
-        self._display = display
+        self._writer = writer
         self._prompt = prompt
         self._questions = questions
         self._pictures = pictures
         self._decided: dict[str, list[Decided]] = {}
         self._seen_decisions = 0
         self._problems: dict[str, int] = {}
-        self._drawing: asyncio.Handle | None = None
+        self._next_draw: asyncio.Handle | None = None
         self._foot = 0
         self._quiet: asyncio.TimerHandle | None = None
         self._waiting_since = 0.0
         self._above: asyncio.Task[None] | None = None
         self._watching = session.on_change(self._changed, RATE)
 
-    def begin(self) -> None:
-        """Work begins: changes are drawn live."""
+    def begin_work(self) -> None:
+        """Take the terminal, and draw changes live."""
         self.working = True
         self._draw()
 
-    def end(self) -> None:
-        """Work has ended: all there is goes to the scrollback, and the display to the prompt."""
+    def end_work(self) -> None:
+        """Settle everything in the scrollback, and leave the terminal to the prompt."""
         self.working = self.cancelling = False
-        self._stop(self._drawing)
-        self._drawing = None
+        self._stop(self._next_draw)
+        self._next_draw = None
         self._session.flush_changes()
         self._note_decisions()
         self._count_problems()
-        self.print(self.board.settle(self._display.width).settled)
-        self._display.leave()
+        self.print(self.live_area.settle(self._writer.width).settled)
+        self._writer.leave()
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Leave the terminal to somebody else, in a block: what is live is drawn again after it."""
-        self._display.show([], [])
-        self._display.leave()
+        """Leave the terminal to another program for a block, and redraw the live rows after it."""
+        self._writer.show([], [])
+        self._writer.leave()
         try:
             yield
         finally:
@@ -99,10 +99,10 @@ class Drawing:
             self._draw()
 
     def close(self) -> None:
-        """Watch the session no more, and leave the terminal as it was."""
+        """Stop watching the session, and leave the terminal as it was."""
         self._watching.cancel()
-        self._stop(self._drawing, self._quiet)
-        self._display.leave()
+        self._stop(self._next_draw, self._quiet)
+        self._writer.leave()
 
     @staticmethod
     def _stop(*timers: asyncio.Handle | None) -> None:
@@ -113,52 +113,52 @@ class Drawing:
     @property
     def frames(self) -> int:
         """How many times something was written."""
-        return self._display.frames
+        return self._writer.frames
 
-    # ---- for good
+    # ---- settled rows
 
     @property
     def width(self) -> int:
         """How wide rows may be."""
-        return self._display.width
+        return self._writer.width
 
     def print(self, rows: Sequence[Row]) -> None:
         """Write rows, and the pictures that belong to them."""
-        self._display.show(rows, [])
-        pictures, self.board.pictures = self.board.pictures, []
+        self._writer.show(rows, [])
+        pictures, self.live_area.pictures = self.live_area.pictures, []
         for content in pictures:
             if content.data:
-                size = self._display.width, min(MOST_ROWS, self._display.height)
+                size = self._writer.width, min(MOST_ROWS, self._writer.height)
                 picture = self._pictures.drawn(content.data, content.mime_type, *size)
                 if picture is not None:
-                    self._display.write(picture)
+                    self._writer.write(picture)
 
-    def tell(self, lines: Iterable[Drawn]) -> None:
+    def print_lines(self, lines: Iterable[Drawable]) -> None:
         """Print lines below a blank row."""
-        self.print([(), *all_rows(lines, self._display.width)])
+        self.print([(), *all_rows(lines, self._writer.width)])
 
-    def fault(self, error: TwofoldError) -> None:
+    def print_error(self, error: TwofoldError) -> None:
         """Print an error."""
-        self.tell([line(sanitize(str(error)), "red")])
+        self.print_lines([line(sanitize(str(error)), "red")])
 
     def hand_over(self) -> None:
-        """Leave a blank row, and the display to the prompt."""
+        """Print a blank row, and leave the terminal to the prompt."""
         self.print([()])
-        self._display.leave()
+        self._writer.leave()
 
     # ---- changes and problems
 
     def _changed(self, changes: Iterable[Change]) -> None:
         changes = list(changes)
         self._note_decisions()
-        self.board.take(changes)
-        self._questions.take(changes)
+        self.live_area.apply(changes)
+        self._questions.apply(changes)
         if not self.working:
             self._prompt.refresh()
-        self.soon()
+        self.redraw_soon()
 
-    def problem(self, problem: Problem) -> None:
-        """Show a problem that was survived; losses of a conversion are not shown here."""
+    def show_problem(self, problem: Problem) -> None:
+        """Show a problem that did not end the session; losses of a conversion are not shown."""
         if problem.kind == "loss":
             return
         self._problems[problem.kind] = self._problems.get(problem.kind, 0) + 1
@@ -173,8 +173,8 @@ class Drawing:
         self._problems = {}
 
     def _warn(self, words: str) -> None:
-        self.board.remark([Line(((words[:_LONGEST], "yellow"),), head=(("! ", "yellow"),))])
-        self.soon()
+        self.live_area.add_remark([Line(((words[:_LONGEST], "yellow"),), head=(("! ", "yellow"),))])
+        self.redraw_soon()
 
     def _note_decisions(self) -> None:
         decisions = self._session.decisions
@@ -184,7 +184,7 @@ class Drawing:
                 self._decided.setdefault(decided.tool_call_id or "", []).append(decided)
             else:
                 words = f"? {one_line(decided.subject.title)}: {decided}"
-                self.board.remark([line(words, "dim italic")])
+                self.live_area.add_remark([line(words, "dim italic")])
 
     def _notes(self, key: Key) -> list[str]:
         entry = self._session.state.entries[int(key.identity)] if key.kind == "entry" else None
@@ -194,43 +194,43 @@ class Drawing:
 
     # ---- while work goes on
 
-    def soon(self) -> None:
-        """Draw once, when all that happens now has happened."""
+    def redraw_soon(self) -> None:
+        """Redraw once, after everything that is queued in the event loop now."""
         if not self.working:
             self._print_soon()
-        elif self._drawing is None:
-            self._drawing = asyncio.get_running_loop().call_soon(self._draw)
+        elif self._next_draw is None:
+            self._next_draw = asyncio.get_running_loop().call_soon(self._draw)
 
     def _draw(self) -> None:
-        self._drawing = None
-        width, height = self._display.width, self._display.height
-        whole = not self._display.is_narrower
-        if self._display.overflows and self._questions.keep(whole=whole):
+        self._next_draw = None
+        width, height = self._writer.width, self._writer.height
+        whole = not self._writer.is_narrower
+        if self._writer.overflows and self._questions.leave_on_screen(whole=whole):
             # half of it is in the scrollback: there the other half follows, instead of all of it
-            self._display.keep(self._foot)
-            self.board.keep()
+            self._writer.keep(self._foot)
+            self.live_area.leave_on_screen()
         typed = typed_rows(self.typed(), width)
         self._show_question(width, height - len(typed) - 2)
-        foot = [*self._questions.keys(width), (), *typed, self._status(width)]
+        foot = [*self._questions.key_rows(width), (), *typed, self._status(width)]
         self._foot = len(foot)
-        pinned = [*self._questions.description(width), *foot]
-        frame = self.board.frame(width, height, pinned)
-        if self.board.pictures:
-            self.print(frame.settled)
-            self._display.show([], frame.live)
+        pinned = [*self._questions.description_rows(width), *foot]
+        settled, live = self.live_area.draw(width, height, pinned)
+        if self.live_area.pictures:
+            self.print(settled)
+            self._writer.show([], live)
         else:
-            self._display.show(frame.settled, frame.live)
+            self._writer.show(settled, live)
 
     def _show_question(self, width: int, room: int) -> None:
         """The person sees all of a question: what does not fit goes to the scrollback first."""
         asked = self._questions.current
         if asked is not None and not asked.seen:
-            self._session.flush_changes()  # what it is about is on the board
+            self._session.flush_changes()  # what it is about is in the live area
         call = self._session.state.tool_calls.get(asked.tool_call_id or "") if asked else None
-        self.board.ask(Key("entry", call.index) if call is not None else None)
-        printed = self._questions.printed(width, room, dumb=self._display.dumb)
+        self.live_area.set_question(Key("entry", call.index) if call is not None else None)
+        printed = self._questions.rows_to_print(width, room, dumb=self._writer.dumb)
         if asked is not None and printed:
-            self.board.ask_in_full(printed, width, whole=not asked.folded)
+            self.live_area.print_question(printed, width, whole=not asked.folded)
 
     def _status(self, width: int) -> Row:
         state = footer(self._session.state)
@@ -264,11 +264,11 @@ class Drawing:
         if self._above is not None and not self._above.done():
             self._print_soon()
             return
-        rows = self.board.quiet(self._display.width).settled
+        rows = self.live_area.draw_finished(self._writer.width).settled
         if rows:
 
             def write() -> None:
                 self.print([*(rows if rows[0] else rows[1:]), ()])
-                self._display.leave()
+                self._writer.leave()
 
             self._above = asyncio.create_task(self._prompt.print_above(write))

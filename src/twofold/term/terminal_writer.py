@@ -1,10 +1,9 @@
-"""The part of the terminal that is still on the move, and what goes to the scrollback above it.
+"""Writes rows to the terminal: settled rows once, live rows whenever they change.
 
-Rows that are settled are written once and never touched again; the terminal keeps them. Below them
-are the live rows, never more than fit on the screen. A frame writes only from the first row on
-that differs from what is there, in one write, and nothing at all if nothing differs: so a live row
-that becomes settled costs nothing. Between two frames nobody else may write; `leave` gives the
-terminal back.
+The terminal keeps settled rows in its scrollback. Below them are the live rows, never more than fit
+on the screen. `show` writes from the first row that differs from what is there, in one write, and
+nothing at all if nothing differs: so a live row that becomes settled costs nothing. Between two
+calls nothing else may write to the terminal; `leave` gives it back.
 """
 
 import os
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from twofold.term.lines import Row, cells
-from twofold.term.paint import Paint
+from twofold.term.row_encoder import RowEncoder
 
 _BEGIN: Final = "\x1b[?2026h"
 """Show nothing until the frame is complete, in terminals that can wait."""
@@ -50,7 +49,7 @@ class Tty:
                 view = view[os.write(self._fd, view) :]
             except BlockingIOError:  # someone else made it so
                 select.select([], [self._fd], [])
-            except OSError:  # its window was closed: a signal says so, too
+            except OSError:  # its window was closed; a signal reports that as well
                 self.gone = True
 
     def size(self) -> tuple[int, int]:
@@ -62,14 +61,14 @@ class Tty:
         return columns or 80, rows or 24
 
 
-class Display:
-    """Settled rows above, live rows below."""
+class TerminalWriter:
+    """Writes settled rows above and live rows below, and knows which live rows are there."""
 
-    def __init__(self, terminal: Terminal, paint: Paint, *, dumb: bool = False) -> None:
-        """`dumb`: the terminal knows no escape sequence, so nothing on it is ever live."""
+    def __init__(self, terminal: Terminal, encoder: RowEncoder, *, dumb: bool = False) -> None:
+        """`dumb`: the terminal has no escape sequences, so nothing on it is ever live."""
         self.dumb = dumb
         self._terminal = terminal
-        self._paint = paint
+        self._encoder = encoder
         self._live: list[Row] = []
         self._size = terminal.size()
         self._hidden = False
@@ -78,7 +77,7 @@ class Display:
 
     @property
     def width(self) -> int:
-        """How wide rows may be; the last column stays free, for there terminals disagree."""
+        """How wide rows may be; the last column stays free, for terminals disagree about it."""
         return max(1, self._terminal.size()[0] - 1)
 
     @property
@@ -90,7 +89,7 @@ class Display:
         """Write `settled` for good where the live rows were, and `live` below it."""
         if self.dumb:
             if settled:
-                self._write("".join([f"{self._paint(row)}\r\n" for row in settled]))
+                self._write("".join([f"{self._encoder.text(row)}\r\n" for row in settled]))
             return
         live = live[-self.height :]
         rows = [*settled, *live]
@@ -143,7 +142,7 @@ class Display:
 
     def _write(self, text: str) -> None:
         self.frames += 1
-        self._terminal.write(self._paint.encode(text))
+        self._terminal.write(self._encoder.encode(text))
 
     # ---- moving the cursor, which is at the end of the last live row
 
@@ -156,7 +155,7 @@ class Display:
         return _up(len(self._live) - 1 - row)
 
     def _written(self, rows: Sequence[Row], start: int, before: str = "") -> str:
-        painted = [f"{before}{self._paint(row)}{_ERASE_LINE}" for row in rows[start:]]
+        painted = [f"{before}{self._encoder.text(row)}{_ERASE_LINE}" for row in rows[start:]]
         return "\r\n".join(painted) + _ERASE_BELOW
 
     def _begin_again(self, size: tuple[int, int]) -> str:

@@ -1,10 +1,11 @@
-"""What of a session is still on the move, and what of it goes to the scrollback.
+"""Decides which part of a session is live on the screen and which part goes to the scrollback.
 
-Cards are in the order in which their blocks appeared. They stay live as long as there is room, so
-that what changes changes in place; then the oldest go, for good. A tool call that is still open
-when it would have to go floats to the bottom until it is done. A block that changes after it went
-is shown again: of a message what is new, of anything else all of it. `frame` returns what to
-write; the board itself writes nothing.
+A live row can still change; a row in the scrollback is settled and is never written again. There is
+one card for each live block, in the order in which the blocks appeared. Cards stay live as long as
+there is room, so that a block changes in place. Then the oldest are released to the scrollback. A
+tool call that is still open at that moment floats at the bottom until it is done. A block that
+changes after its release is shown again: the new part of a message, the whole of anything else.
+`draw` returns the rows to write; nothing is written here.
 """
 
 from bisect import bisect_left
@@ -13,8 +14,11 @@ from typing import Final, NamedTuple
 
 from twofold.session import Message, Session
 from twofold.session.changes import Change
-from twofold.term.block_lines import Look, block_lines, counted, plan_lines
-from twofold.term.cards import (
+from twofold.term.block_lines import DrawOptions, block_lines, counted, plan_lines
+from twofold.term.code import allowance
+from twofold.term.emulator import Outputs
+from twofold.term.lines import Drawable, Row, all_rows, cut, line
+from twofold.term.live_cards import (
     MOST_ITEMS,
     THOUGHT_ROWS,
     BlockCard,
@@ -25,9 +29,6 @@ from twofold.term.cards import (
     UserCard,
     folded,
 )
-from twofold.term.code import allowance
-from twofold.term.emulator import Outputs
-from twofold.term.lines import Drawn, Row, all_rows, cut, line
 from twofold.view import live
 from twofold.view.blocks import MessageBlock, PlanBlock, ToolCallBlock
 from twofold.view.live import FOOTER, Key, Live, LiveBlock
@@ -47,15 +48,15 @@ _FLOATING_ROWS: Final = 3
 _PLAN_ROWS: Final = 8
 
 
-class Frame(NamedTuple):
-    """What to write: rows for good, and the live ones below them."""
+class ScreenUpdate(NamedTuple):
+    """The rows to write: settled ones, and the live ones below them."""
 
     settled: list[Row]
     live: list[Row]
 
 
-class Board:
-    """The cards of one session."""
+class LiveArea:
+    """The live blocks of one session, as cards."""
 
     def __init__(self, session: Session, notes: Callable[[Key], Sequence[str]]) -> None:
         self.session = session
@@ -68,7 +69,9 @@ class Board:
         self._cards: list[Card] = []
         self._floating: list[Card] = []
         self._by_key: dict[Key, Card] = {}
-        self._gone: dict[Key, frozenset[int]] = {}  # in the scrollback, with the diffs they show
+        self._released: dict[
+            Key, frozenset[int]
+        ] = {}  # in the scrollback, with the diffs they show
         self._settled: list[Row] = []
         self._above = False
         self._shown = ""
@@ -77,41 +80,41 @@ class Board:
         self._this_turn: dict[Key, None] = {}
         self._cancelled = False
         self._asked: Key | None = None
-        self._drawn: dict[Card, list[Row]] = {}  # as the last frame shows them
+        self._drawn: dict[Card, list[Row]] = {}  # as the last `draw` returned them
         self._drawn_for = 0
         self.pictures: list[ImageContent] = []
         """Pictures that are in the scrollback as words, for a terminal that can draw them."""
 
-    # ---- what happens
+    # ---- what changes
 
-    def begin(self, shown: str = "") -> None:
-        """A turn begins, and the client has shown what was said."""
+    def begin_turn(self, shown: str = "") -> None:
+        """Begin a turn; `shown` is the prompt as the client has printed it already."""
         self._shown, self._cancelled = shown, False
         self._this_turn = {}
         self._above = True
 
     @allowance(COLOURING)
-    def everything(self) -> None:
-        """Show all that there is, as after a session was loaded, below what the client printed."""
+    def show_everything(self) -> None:
+        """Show the whole session below what the client printed, as after it was loaded."""
         self._above = True
         self._apply(self._live.frame())
 
     @allowance(COLOURING)
-    def take(self, changes: Iterable[Change]) -> None:
-        """The session changed."""
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Apply changes of the session to the cards."""
         keys = self._live.take(changes)
         if self._cancelled:  # the session has forgotten it when the turn ends, which is quick
             self._begin_late(keys)
         self._apply(self._live.frame(self._seen), keys)
 
-    def cancelled(self) -> None:
-        """A cancel was sent: open calls look different from now on."""
+    def mark_cancelled(self) -> None:
+        """Draw open tool calls as cancelled: a cancel was sent."""
         self._cancelled = True
         self._live.take_cancel()
         self._apply(self._live.frame(self._seen))
 
-    def remark(self, lines: Sequence[Drawn]) -> None:
-        """Show lines of the client itself, below what the agent has said so far."""
+    def add_remark(self, lines: Sequence[Drawable]) -> None:
+        """Show lines of the client itself, below what the agent has sent so far."""
         self._append(RemarkCard(lines))
 
     def _append(self, card: Card) -> None:
@@ -145,7 +148,7 @@ class Board:
                 self._forget_plan(key)
 
     def _show(self, key: Key, change: live.Put | live.Grow) -> bool:
-        """Show a change on the card of its block; False if there is nothing to show of it."""
+        """Show a change on the card of its block; returns False if nothing of it is shown."""
         card = self._by_key.get(key)
         if card is None:
             if isinstance(change, live.Put):
@@ -175,7 +178,7 @@ class Board:
             del self._plans[place]
 
     def _new_card(self, key: Key, block: LiveBlock) -> Card | None:
-        printed = self._gone.get(key)
+        printed = self._released.get(key)
         card: Card
         match block:
             case MessageBlock(role="user" | "session") if printed is not None:
@@ -185,13 +188,13 @@ class Board:
             case MessageBlock(role="thought"):
                 card = ThoughtCard(key, lambda: self.fold_thoughts)
             case MessageBlock(role="agent"):
-                mark = "" if printed is None else "⋯ said again"
+                mark = "" if printed is None else "⋯ sent again"
                 card = MessageCard(key, mark, cancelled=self._cancelled)
             case _:
                 return BlockCard(
                     key,
                     block,
-                    self._look,
+                    self._options,
                     printed=printed or frozenset(),
                     notes=self._notes,
                     asked=lambda: self._asked,
@@ -205,7 +208,7 @@ class Board:
         card: Card
         match entry:
             case Message(role="agent"):
-                mark = "⋯ continued" if key in self._gone else ""
+                mark = "⋯ continued" if key in self._released else ""
                 card = MessageCard(key, mark, cancelled=self._cancelled)
             case Message(role="thought"):
                 card = ThoughtCard(key, lambda: self.fold_thoughts)
@@ -215,57 +218,57 @@ class Board:
         card.grow(grow.settled, grow.tail)
         return card
 
-    def _look(self, fold: bool = False) -> Look:
-        return Look(None if self.unfolded and not fold else FOLD, self._outputs)
+    def _options(self, fold: bool = False) -> DrawOptions:
+        return DrawOptions(None if self.unfolded and not fold else FOLD, self._outputs)
 
-    # ---- what to write
+    # ---- rows to write
 
     @allowance(COLOURING)
-    def frame(self, width: int, height: int, pinned: Sequence[Row] = ()) -> Frame:
-        """What to write while work goes on; `pinned` are rows to show below the cards.
+    def draw(self, width: int, height: int, pinned: Sequence[Row] = ()) -> ScreenUpdate:
+        """The rows to write while work goes on; `pinned` are rows to show below the cards.
 
-        What goes to the scrollback is decided as if everything was folded: unfolding changes only
-        what is seen, so that folding again restores it.
+        What is released is decided as if everything were folded: unfolding changes only what is
+        seen, so that folding again restores it.
         """
-        self._land()
+        self._collect_finished()
         below = [*self._floating_rows(width), *self._plan_rows(width), *pinned]
         excess = len(self._live_rows(width)) - max(1, height - len(below))
         while excess > 0 and self._cards:
-            freed = self._let_go(width, excess)
+            freed = self._release_first(width, excess)
             if not freed:
                 break
             excess -= freed
         while len(self._cards) > max(MOST_CARDS, height):
-            self._let_go(width, 1)
+            self._release_first(width, 1)
         below = [*self._plan_rows(width), *pinned]
         if self.unfolded:
             live = self._unfolded_rows(width, max(1, height - len(below)))
         else:
             live = [*self._live_rows(width), *self._floating_rows(width)]
         self._drawn, self._drawn_for = {card: card.rows(width) for card in self._cards}, width
-        return Frame(self._taken(), [*live, *below][-height:])
+        return ScreenUpdate(self._take_settled(), [*live, *below][-height:])
 
-    def ask(self, key: Key | None) -> None:
-        """A question is about this block, and shows all of it; None: about none."""
+    def set_question(self, key: Key | None) -> None:
+        """Set the block that a question is about and shows itself; None: there is no question."""
         before, self._asked = self._asked, key
         for each in {before, key}:
             if before != key and each is not None and each in self._by_key:
                 self._by_key[each].redraw()
 
     @allowance(COLOURING)
-    def ask_in_full(self, rows: Sequence[Row], width: int, *, whole: bool = True) -> None:
-        """A question that does not fit on the screen: it goes to the scrollback, below all else.
+    def print_question(self, rows: Sequence[Row], width: int, *, whole: bool = True) -> None:
+        """Settle a question that does not fit on the screen, below everything else.
 
         If it is `whole`, so are the diffs in it: they are not shown again with their tool call.
         """
-        self._clear(width)
+        self._release_all(width)
         self._settled += rows
         card = self._by_key.get(self._asked) if self._asked is not None else None
         if whole and isinstance(card, BlockCard):
             card.printed_diffs()
 
-    def keep(self) -> None:
-        """What the last frame shows stays there for good; what is open floats."""
+    def leave_on_screen(self) -> None:
+        """Count the rows of the last `draw` as settled where they are; open tool calls float."""
         for card in list(self._cards):
             if isinstance(card, BlockCard) and not card.done:
                 self._cards.remove(card)
@@ -279,45 +282,45 @@ class Board:
             self._print(card, rows)
             self._forget(card)
 
-    def _clear(self, width: int) -> None:
-        """Have the cards go; what is open floats."""
+    def _release_all(self, width: int) -> None:
+        """Release all cards; open tool calls float."""
         while self._cards:
             first = self._cards[0]
             if first.done or not isinstance(first, BlockCard):
-                self._go(first, width)
+                self._release(first, width)
             else:
                 self._floating.append(self._cards.pop(0))
 
     @allowance(COLOURING)
-    def settle(self, width: int) -> Frame:
-        """What to write when nothing goes on any more: all of it, for good."""
+    def settle(self, width: int) -> ScreenUpdate:
+        """Settle everything, because no work goes on any more."""
         self._cards += self._floating
         self._floating = []
         for card in list(self._cards):
-            self._go(card, width)
+            self._release(card, width)
         for key in self._plans:
             block = self._live.block(key)
             if block is not None:
-                self._add(all_rows(block_lines(block, self._look()), width))
+                self._add(all_rows(block_lines(block, self._options()), width))
         self._plans, self._plan_windows = [], {}
-        return Frame(self._taken(), [])
+        return ScreenUpdate(self._take_settled(), [])
 
     @allowance(COLOURING)
-    def quiet(self, width: int) -> Frame:
-        """What to write while nobody waits for anything: what is done, for good."""
-        self._land()
+    def draw_finished(self, width: int) -> ScreenUpdate:
+        """Settle what is finished, while nobody waits for a turn."""
+        self._collect_finished()
         running = self.session.state == "running"
         for card in list(self._cards):
             growing = isinstance(card, MessageCard) and running and card is self._cards[-1]
             if card.done or not (isinstance(card, BlockCard) or growing):
-                self._go(card, width)
-        return Frame(self._taken(), [])
+                self._release(card, width)
+        return ScreenUpdate(self._take_settled(), [])
 
     @allowance(COLOURING)
     def expanded(self, width: int) -> list[Row]:
-        """What was folded since the last prompt, in full."""
+        """Everything that was folded since the last prompt, in full."""
         made: list[Row] = []
-        full = Look(None, self._outputs)
+        full = DrawOptions(None, self._outputs)
         for key in self._this_turn:
             block = self._live.block(key)
             if block is None or not self._is_folded(key, width):
@@ -332,22 +335,24 @@ class Board:
         if isinstance(block, ToolCallBlock):
             if len(block.items) > MOST_ITEMS:
                 return True
-            full = all_rows(block_lines(block, Look(None, self._outputs)), width)
-            return len(full) > len(all_rows(block_lines(block, Look(FOLD, self._outputs)), width))
+            full = all_rows(block_lines(block, DrawOptions(None, self._outputs)), width)
+            return len(full) > len(
+                all_rows(block_lines(block, DrawOptions(FOLD, self._outputs)), width)
+            )
         entry = self.session.entries[int(key.identity)] if key.kind == "entry" else None
         if isinstance(entry, Message) and entry.role == "thought" and block is not None:
-            rows = all_rows(block_lines(block, Look()), width)
+            rows = all_rows(block_lines(block, DrawOptions()), width)
             return self.fold_thoughts and folded(rows, THOUGHT_ROWS) != rows
         return False
 
     def redraw(self) -> None:
-        """Draw what is live again: something that it depends on changed."""
+        """Make the live rows again, because something that they depend on changed."""
         for card in [*self._cards, *self._floating]:
             card.redraw()
 
     @property
     def empty(self) -> bool:
-        """Nothing is live."""
+        """True if nothing is live."""
         return not self._cards and not self._floating
 
     # ---- live
@@ -383,8 +388,8 @@ class Board:
         words = f"… {counted(len(live) - len(shown), 'row')} above"
         return [cut(((words, "dim italic"),), width), *shown]
 
-    def _land(self) -> None:
-        """Calls that are done stop floating."""
+    def _collect_finished(self) -> None:
+        """Move tool calls that are done from the floating ones back to the cards."""
         self._cards += [card for card in self._floating if card.done]
         self._floating = [card for card in self._floating if not card.done]
 
@@ -419,30 +424,30 @@ class Board:
 
     # ---- to the scrollback
 
-    def _let_go(self, width: int, excess: int) -> int:
-        """Have the first card go, or its first rows; how many rows less are live now."""
+    def _release_first(self, width: int, excess: int) -> int:
+        """Release the first card or its first rows; returns how many rows that frees."""
         first = self._cards[0]
         alone = len(self._cards) == 1
         if isinstance(first, MessageCard) and alone and not first.done:
-            given = first.give(width, excess)
+            given = first.take_rows(width, excess)
             self._print(first, given)
             return len(given)
         taken = max(1, len(first.folded_rows(width)))
         if first.done or not isinstance(first, BlockCard):
             if alone and not first.done:
                 return 0
-            self._go(first, width)
+            self._release(first, width)
         else:
             self._floating.append(self._cards.pop(0))
         return taken
 
     def _finish(self, card: Card) -> None:
-        """Nothing more is added to the card: what follows in its message begins a new text."""
+        """End the card: what follows in its message begins a new text."""
         if isinstance(card, MessageCard):
             card.grow(self._live.cut(card.key), ())
         card.finish()
 
-    def _go(self, card: Card, width: int) -> None:
+    def _release(self, card: Card, width: int) -> None:
         self._finish(card)
         self._print(card, card.rows(width))
         self._forget(card)
@@ -455,14 +460,14 @@ class Board:
         card.begun = card.begun or bool(rows)
 
     def _add(self, rows: Sequence[Row]) -> None:
-        """A block for good, below a blank row."""
+        """Settle a block, below a blank row."""
         if not rows:
             return
         if self._above or self._settled:
             self._settled.append(())
         self._settled += rows
 
-    def _taken(self) -> list[Row]:
+    def _take_settled(self) -> list[Row]:
         settled, self._settled = self._settled, []
         self._above = self._above or bool(settled)
         return settled
@@ -473,7 +478,7 @@ class Board:
         if self._by_key.pop(card.key, None) is None:
             return
         if card.begun or isinstance(card, UserCard):  # else all of it is new when it changes
-            self._gone[card.key] = card.diffs if isinstance(card, BlockCard) else frozenset()
+            self._released[card.key] = card.diffs if isinstance(card, BlockCard) else frozenset()
         self.pictures += card.pictures
 
 

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.screens import MemoryTerminal, memory_display
+from tests.support.screens import MemoryTerminal, memory_writer
 from tests.support.strategies import v2_struct_streams
 from twofold.session import Session
 from twofold.session.reduce import NotBase64
 from twofold.term import code
-from twofold.term.board import COLOURING, FOLD, Board
-from twofold.term.cards import MOST_ITEMS
 from twofold.term.code import Highlighter
-from twofold.term.display import Display
 from twofold.term.emulator import MOST
 from twofold.term.lines import Parts, line, plain
+from twofold.term.live_area import COLOURING, FOLD, LiveArea
+from twofold.term.live_cards import MOST_ITEMS
+from twofold.term.terminal_writer import TerminalWriter
 from twofold.view.live import Key
 from twofold.wire import v2
 from twofold.wire.content import ImageContent, TextContent
@@ -26,32 +26,32 @@ from twofold.wire.shared import PlanRemoved
 
 
 class Scene:
-    """A session, its board and a terminal: `scene.play(update, …)` draws after every update."""
+    """A session, its live_area and a terminal: `scene.play(update, …)` draws after every update."""
 
     def __init__(self, columns: int = 60, rows: int = 12) -> None:
         self.session = Session("s")
         self.notes: dict[Key, list[str]] = {}
-        self.board = Board(self.session, lambda key: self.notes.get(key, ()))
-        self.display: Display
+        self.live_area = LiveArea(self.session, lambda key: self.notes.get(key, ()))
+        self.writer: TerminalWriter
         self.terminal: MemoryTerminal
-        self.display, self.terminal = memory_display(columns, rows)
+        self.writer, self.terminal = memory_writer(columns, rows)
 
     def play(self, *updates: v2.SessionUpdate, draw: bool = True) -> "Scene":
         for update in updates:
-            self.board.take(self.session.apply(update))
+            self.live_area.apply(self.session.apply(update))
             if draw:
                 self.draw()
         return self
 
     def draw(self) -> None:
         pinned = [(), (("status", ""),)]
-        frame = self.board.frame(self.display.width, self.display.height, pinned)
-        self.display.show(frame.settled, frame.live)
+        frame = self.live_area.draw(self.writer.width, self.writer.height, pinned)
+        self.writer.show(frame.settled, frame.live)
 
     def end(self) -> list[str]:
         """The turn ends: what is in the terminal."""
-        self.display.show(self.board.settle(self.display.width).settled, [])
-        self.display.leave()
+        self.writer.show(self.live_area.settle(self.writer.width).settled, [])
+        self.writer.leave()
         return self.terminal.all
 
 
@@ -155,7 +155,7 @@ def test_another_message_instead_of_one_in_the_scrollback_is_shown_below() -> No
     scene = Scene().play(said("wrong", "m"))
     scene.end()
     scene.play(v2.AgentMessage("m", content=[TextContent("right")]))
-    assert blocks(scene.end()) == [["wrong"], ["⋯ said again", "right"]]
+    assert blocks(scene.end()) == [["wrong"], ["⋯ sent again", "right"]]
 
 
 def test_a_call_that_changes_in_the_scrollback_is_shown_again_without_its_diff() -> None:
@@ -177,7 +177,7 @@ def test_a_long_item_is_folded_and_can_be_expanded() -> None:
     scene = Scene(rows=40).play(call("a", "completed", content=content))
     rows = scene.end()
     assert f"  … {50 - FOLD} more lines" in rows
-    expanded = scene.board.expanded(scene.display.width)
+    expanded = scene.live_area.expanded(scene.writer.width)
     assert "  line 49" in ["".join(part for part, _ in row) for row in expanded]
 
 
@@ -187,16 +187,16 @@ def test_what_is_folded_on_the_screen_can_be_unfolded_and_folded_again() -> None
     last = f"  line {FOLD + 4}"
     for unfolded in (True, False):
         assert (last in scene.terminal.screen) is not unfolded
-        scene.board.unfolded = unfolded
-        scene.board.redraw()
+        scene.live_area.unfolded = unfolded
+        scene.live_area.redraw()
         scene.draw()
         assert (last in scene.terminal.screen) is unfolded
 
 
 def toggle(scene: Scene) -> None:
     """Press Ctrl-O."""
-    scene.board.unfolded = not scene.board.unfolded
-    scene.board.redraw()
+    scene.live_area.unfolded = not scene.live_area.unfolded
+    scene.live_area.redraw()
     scene.draw()
 
 
@@ -255,22 +255,22 @@ live_messages = st.builds(said, st.sampled_from(["word ", "more\n\n", "- item\n"
 def test_unfolding_keeps_to_the_screen_and_folding_again_restores_every_row(
     updates: list[v2.SessionUpdate], width: int, height: int
 ) -> None:
-    board = Scene().board
+    live_area = Scene().live_area
     pinned = [(), (("status", ""),)]
     for update in updates:
-        board.take(board.session.apply(update))
-        folded = board.frame(width, height, pinned)
-        while (settled := board.frame(width, height, pinned)) != folded:
+        live_area.apply(live_area.session.apply(update))
+        folded = live_area.draw(width, height, pinned)
+        while (settled := live_area.draw(width, height, pinned)) != folded:
             folded = settled
-        board.unfolded = True
-        board.redraw()
-        unfolded = board.frame(width, height, pinned)
+        live_area.unfolded = True
+        live_area.redraw()
+        unfolded = live_area.draw(width, height, pinned)
         assert len(unfolded.live) <= height
         assert len(unfolded.live) >= min(height, len(folded.live))
         assert all(len(plain(row)) <= width for row in unfolded.live)
-        board.unfolded = False
-        board.redraw()
-        again = board.frame(width, height, pinned)
+        live_area.unfolded = False
+        live_area.redraw()
+        again = live_area.draw(width, height, pinned)
         assert (unfolded.settled, again) == ([], folded)
 
 
@@ -283,7 +283,7 @@ def test_a_thought_shows_its_end_while_it_is_thought_and_its_beginning_when_it_i
     shown = " ".join(scene.end())
     assert "thought00" in shown
     assert "more rows" in shown
-    scene.board.fold_thoughts = False
+    scene.live_area.fold_thoughts = False
     scene.play(v2.AgentThoughtChunk("u", TextContent(words)))
     assert "thought59" in " ".join(scene.end())
 
@@ -297,7 +297,7 @@ def test_of_many_items_the_last_are_shown_and_the_others_can_be_expanded() -> No
     assert "  item 0" in scene.terminal.screen
     toggle(scene)
     scene.end()
-    expanded = map(plain, scene.board.expanded(40))
+    expanded = map(plain, scene.live_area.expanded(40))
     assert "  item 0" in expanded
 
 
@@ -365,7 +365,7 @@ def test_colouring_in_one_go_has_an_allowance(monkeypatch: pytest.MonkeyPatch) -
     scene = Scene().play(said(f"{fence}\n"), call("a", content=[diff]), call("b", "completed"))
     scene.play(call("c", content=[v2.Content(TextContent(fence))]))
     scene.end()
-    scene.board.expanded(40)
+    scene.live_area.expanded(40)
     assert len(allowed) >= 3
     assert max(allowed) <= COLOURING
 
@@ -376,14 +376,14 @@ def test_colouring_in_one_go_has_an_allowance(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("echo", ["Do it\nnow", "Do  it now ", "Do it"])
 def test_what_the_client_has_shown_is_not_shown_again_when_it_comes_back(echo: str) -> None:
     scene = Scene()
-    scene.board.begin("Do it\nnow")
+    scene.live_area.begin_turn("Do it\nnow")
     scene.play(v2.UserMessage("u", content=[TextContent(echo)]), said("Done."))
     assert blocks(scene.end()) == [["Done."]]
 
 
 def test_what_someone_else_said_is_shown() -> None:
     scene = Scene()
-    scene.board.begin("Do it")
+    scene.live_area.begin_turn("Do it")
     scene.play(v2.UserMessageChunk("u", TextContent("Not me")), said("Done."))
     assert blocks(scene.end()) == [["> Not me"], ["Done."]]
 
@@ -394,7 +394,7 @@ def test_what_someone_else_said_is_shown() -> None:
 def test_open_calls_and_late_words_are_shown_as_cancelled() -> None:
     scene = Scene(rows=20).play(v2.StateUpdate("running"), call("a"), said("before"))
     scene.session.cancel()
-    scene.board.cancelled()
+    scene.live_area.mark_cancelled()
     scene.play(said("after"))
     assert "⊘ Call a  (cancelling)" in scene.terminal.screen
     scene.play(said("new", "n"), *scene.session.cancelled_calls())
@@ -411,10 +411,10 @@ def test_open_calls_and_late_words_are_shown_as_cancelled() -> None:
 def test_a_cancel_does_not_touch_what_an_earlier_turn_left_open() -> None:
     scene = Scene(rows=20).play(v2.StateUpdate("running"), call("a"), v2.StateUpdate("idle"))
     assert scene.end() == ["– Call a  (not finished)"]
-    scene.board.begin()
+    scene.live_area.begin_turn()
     scene.play(v2.StateUpdate("running"), call("b"))
     scene.session.cancel()
-    scene.board.cancelled()
+    scene.live_area.mark_cancelled()
     scene.play(*scene.session.cancelled_calls(), v2.StateUpdate("idle", "cancelled"))
     assert scene.end() == ["– Call a  (not finished)", "", "⊘ Call b  (cancelled)"]
 
@@ -428,7 +428,7 @@ def test_a_call_that_a_turn_leaves_open_does_not_look_as_if_it_went_on() -> None
 def test_a_cancel_that_nothing_is_said_after_leaves_no_word_of_it() -> None:
     scene = Scene().play(v2.StateUpdate("running"), said("before"))
     scene.session.cancel()
-    scene.board.cancelled()
+    scene.live_area.mark_cancelled()
     scene.play(v2.StateUpdate("idle", stop_reason="cancelled"))
     assert scene.end() == ["before"]
 
@@ -441,7 +441,7 @@ def asks(scene: Scene, identity: str, request_id: int = 1) -> None:
     request = v2.RequestPermissionRequest(
         "s", "Do it?", [], subject=v2.ToolCallPermissionSubject(v2.ToolCallPatch(identity))
     )
-    scene.board.take(scene.session.ask(request_id, request))
+    scene.live_area.apply(scene.session.ask(request_id, request))
 
 
 def new_file(lines: int) -> v2.JuneDiff:
@@ -454,11 +454,11 @@ def test_a_call_that_is_asked_about_is_shown_by_the_question_alone() -> None:
     scene.draw()
     assert "? Call a  (waiting for permission)" in scene.terminal.screen
     assert "  +line 0" not in scene.terminal.screen  # the question will show it
-    scene.board.ask(Key("entry", 0))
+    scene.live_area.set_question(Key("entry", 0))
     scene.draw()
     assert not any("Call a" in row for row in scene.terminal.screen)
-    scene.board.take(scene.session.settle(1))
-    scene.board.ask(None)
+    scene.live_area.apply(scene.session.settle(1))
+    scene.live_area.set_question(None)
     scene.play(call("a", "completed"))
     rows = scene.end()
     assert "✓ Call a  (completed)" in rows
@@ -469,11 +469,11 @@ def test_a_call_that_is_asked_about_is_shown_by_the_question_alone() -> None:
 def test_a_diff_that_a_question_has_printed_is_not_printed_again(whole: bool) -> None:
     scene = Scene(rows=20).play(call("a", "pending", content=[new_file(3)]))
     asks(scene, "a")
-    scene.board.ask(Key("entry", 0))
-    scene.board.ask_in_full(line("the question, with the diff").rows(40), 40, whole=whole)
+    scene.live_area.set_question(Key("entry", 0))
+    scene.live_area.print_question(line("the question, with the diff").rows(40), 40, whole=whole)
     scene.draw()
-    scene.board.take(scene.session.settle(1))
-    scene.board.ask(None)
+    scene.live_area.apply(scene.session.settle(1))
+    scene.live_area.set_question(None)
     scene.play(call("a", "completed"))
     rows = scene.end()
     assert rows.index("the question, with the diff") < rows.index("✓ Call a  (completed)")
@@ -484,8 +484,8 @@ def test_what_is_kept_is_not_written_again_and_what_came_meanwhile_is() -> None:
     scene = Scene(rows=20).play(said("one", "m"), call("a", "completed"), call("b"))
     scene.draw()
     scene.play(said("two", "n"), draw=False)
-    scene.board.keep()
-    frame = scene.board.frame(scene.display.width, 19)
+    scene.live_area.leave_on_screen()
+    frame = scene.live_area.draw(scene.writer.width, 19)
     assert ["".join(text for text, _ in row) for row in frame.settled if row] == ["two"]
     assert any("Call b" in text for row in frame.live for text, _ in row)  # it is still open
 
@@ -525,7 +525,7 @@ def test_the_plan_stays_at_the_bottom_and_goes_to_the_scrollback_once() -> None:
 
 def test_a_remark_stands_where_it_was_made() -> None:
     scene = Scene().play(said("one", "m"))
-    scene.board.remark([line("Something happened.")])
+    scene.live_area.add_remark([line("Something happened.")])
     assert blocks(scene.play(said("two", "n")).end()) == [
         ["one"],
         ["Something happened."],
@@ -536,18 +536,18 @@ def test_a_remark_stands_where_it_was_made() -> None:
 def test_pictures_are_handed_on_when_their_words_are_in_the_scrollback() -> None:
     picture = ImageContent("aGVsbG8=", "image/png")
     scene = Scene().play(v2.AgentMessageChunk("m", picture))
-    assert scene.board.pictures == []
+    assert scene.live_area.pictures == []
     assert scene.end() == ["[image image/png, 5 bytes]"]
-    assert scene.board.pictures == [picture]
+    assert scene.live_area.pictures == [picture]
 
 
 def test_between_turns_only_what_is_done_is_printed() -> None:
     scene = Scene()
     scene.play(call("a"), said("hello"), draw=False)
-    quiet = scene.board.quiet(50)
+    quiet = scene.live_area.draw_finished(50)
     assert ["".join(text for text, _ in row) for row in quiet.settled] == ["hello"]
     scene.play(call("a", "completed"), draw=False)
-    assert len(scene.board.quiet(50).settled) == 2
+    assert len(scene.live_area.draw_finished(50).settled) == 2
 
 
 @given(v2_struct_streams(max_size=25), st.integers(10, 70), st.integers(3, 20))
@@ -562,7 +562,7 @@ def test_whatever_comes_is_drawn_inside_the_screen_and_each_message_is_there_in_
             continue
         assert scene.terminal.screen[-1] == "status"
     rows = scene.end()
-    assert scene.board.empty
+    assert scene.live_area.empty
     assert all(len(row) <= columns for row in rows)
     assert "\x1b]" not in scene.terminal.written.decode()
 

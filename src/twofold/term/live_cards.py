@@ -1,7 +1,8 @@
-"""The cards of a live session: one for each block that is not in the scrollback yet.
+"""The cards of the live area: one for each block that is not in the scrollback yet.
 
-A card holds the part of its block that is still to be shown and draws it; rows that did not change
-are not made again. What is settled of a message can be taken off its card row by row (`give`).
+A card holds the part of its block that is not in the scrollback and draws it; rows that did not
+change are not made again. The settled rows of a message can be taken off its card one by one
+(`take_rows`).
 """
 
 from collections import deque
@@ -14,13 +15,13 @@ from twofold.term.block_lines import (
     INDENT,
     MESSAGE_MARGINS,
     MESSAGE_STYLES,
-    Look,
+    DrawOptions,
     block_lines,
     counted,
     item_lines,
     tool_call_top,
 )
-from twofold.term.lines import Drawn, Line, Row, all_rows, line, plain
+from twofold.term.lines import Drawable, Line, Row, all_rows, line, plain
 from twofold.term.markdown_lines import MarkdownLines
 from twofold.text import one_line
 from twofold.view.blocks import (
@@ -80,7 +81,7 @@ class Card:
         """The same rows, long items folded whether or not the person has unfolded them."""
         return self.rows(width)
 
-    def give(self, width: int, count: int) -> list[Row]:
+    def take_rows(self, width: int, count: int) -> list[Row]:
         """Take off at least the first `count` rows, as far as they are settled."""
         return []
 
@@ -96,15 +97,15 @@ class BlockCard(Card):
         self,
         key: Key,
         block: LiveBlock,
-        look: Callable[[bool], Look],
+        options: Callable[[bool], DrawOptions],
         *,
         printed: frozenset[int] = frozenset(),
         notes: Callable[[Key], Sequence[str]] = lambda key: (),
         asked: Callable[[], Key | None] = lambda: None,
     ) -> None:
-        """`look(fold)`: how to draw it, folded in any case or as the person wants it."""
+        """`options(fold)`: how to draw it, folded in any case or as the person wants it."""
         super().__init__(key)
-        self._look = look
+        self._options = options
         self._printed = printed
         self._notes = notes
         self._asked = asked
@@ -154,53 +155,53 @@ class BlockCard(Card):
 
     def rows(self, width: int) -> list[Row]:
         """What is not in the scrollback yet."""
-        return self._drawn(width, self._look(False))
+        return self._drawn(width, self._options(False))
 
     def folded_rows(self, width: int) -> list[Row]:
         """The same rows, long items folded whether or not the person has unfolded them."""
-        return self._drawn(width, self._look(True))
+        return self._drawn(width, self._options(True))
 
-    def _drawn(self, width: int, look: Look) -> list[Row]:
+    def _drawn(self, width: int, options: DrawOptions) -> list[Row]:
         if width != self._drawn_for:
             self._drawn_for, self._rows, self._items = width, {}, {}
-        if look.fold not in self._rows:
-            self._rows[look.fold] = self._all_rows(look, width)
-        return self._rows[look.fold]
+        if options.fold not in self._rows:
+            self._rows[options.fold] = self._all_rows(options, width)
+        return self._rows[options.fold]
 
-    def _all_rows(self, look: Look, width: int) -> list[Row]:
+    def _all_rows(self, options: DrawOptions, width: int) -> list[Row]:
         block = self.block
         if not isinstance(block, ToolCallBlock):
-            return all_rows(block_lines(block, look), width)
+            return all_rows(block_lines(block, options), width)
         if block.permissions and self._asked() == self.key:
             return []  # the question below shows all of it
         shown = block
         if block.permissions:  # it waits for another question, which will show the rest
             shown = replace(block, items=(), locations=())
-        made = all_rows(tool_call_top(shown, look), width)
-        first = 0 if look.fold is None else max(0, len(shown.items) - MOST_ITEMS)
+        made = all_rows(tool_call_top(shown, options), width)
+        first = 0 if options.fold is None else max(0, len(shown.items) - MOST_ITEMS)
         if first:
             mark = f"… {counted(first, 'item')} before"
             made += line(mark, "dim italic", INDENT).rows(width)
         for place in range(first, len(shown.items)):
-            made += self._item_rows(place, shown.items[place], look, width)
-        # instead of the decisions of the block: the notes say as well who made them, by which rule
+            made += self._item_rows(place, shown.items[place], options, width)
+        # instead of the decisions of the block: the notes name who made them and by which rule
         notes = [line(one_line(note), "dim italic", INDENT) for note in self._notes(self.key)]
         return made + all_rows(notes, width)
 
-    def _item_rows(self, place: int, item: Item, look: Look, width: int) -> list[Row]:
+    def _item_rows(self, place: int, item: Item, options: DrawOptions, width: int) -> list[Row]:
         """The rows of an item, which are not made again as long as it is the same."""
         if id(item) in self._printed:
             return []
-        known, rows = self._items.get((look.fold, place), (None, []))
-        # a terminal may look otherwise although its text is the same
+        known, rows = self._items.get((options.fold, place), (None, []))
+        # a terminal may options otherwise although its text is the same
         if known is None or (
             known is not item and (isinstance(item, TerminalItem) or known != item)
         ):
-            rows = all_rows(item_lines(item, look), width)
-            self._items[look.fold, place] = item, rows
+            rows = all_rows(item_lines(item, options), width)
+            self._items[options.fold, place] = item, rows
         return rows
 
-    def give(self, width: int, count: int) -> list[Row]:
+    def take_rows(self, width: int, count: int) -> list[Row]:
         """All of it, if it is done."""
         return self.rows(width) if self.done else []
 
@@ -226,7 +227,7 @@ class RemarkCard(Card):
 
     done = True
 
-    def __init__(self, lines: Sequence[Drawn]) -> None:
+    def __init__(self, lines: Sequence[Drawable]) -> None:
         super().__init__(Key("notice", ""))
         self._lines = lines
 
@@ -244,7 +245,7 @@ class MessageCard(Card):
         self._cancelled = cancelled
         self._late = False
         self._markdown = MarkdownLines()
-        self._lines: deque[tuple[Drawn, list[Row]]] = deque()
+        self._lines: deque[tuple[Drawable, list[Row]]] = deque()
         self._tail: Sequence[Piece] = ()
         self._tail_rows: list[Row] | None = []
         self._width = 0
@@ -260,7 +261,7 @@ class MessageCard(Card):
         self._markdown = MarkdownLines()
         self._lines.clear()
         if self.begun or self._marked:
-            self._add([line("⋯ said again", "dim")])
+            self._add([line("⋯ sent again", "dim")])
         self.grow(block.items, block.tail)
 
     def grow(self, settled: Sequence[Piece], tail: Sequence[Piece]) -> None:
@@ -277,10 +278,10 @@ class MessageCard(Card):
         self._tail, self._tail_rows = tail, None
 
     def _drawn(
-        self, pieces: Iterable[Piece], draw: Callable[[list[MarkdownBlock]], list[Drawn]]
-    ) -> list[Drawn]:
+        self, pieces: Iterable[Piece], draw: Callable[[list[MarkdownBlock]], list[Drawable]]
+    ) -> list[Drawable]:
         """The lines of pieces; blocks of markdown together, for code is coloured in one go."""
-        made: list[Drawn] = []
+        made: list[Drawable] = []
         blocks: list[MarkdownBlock] = []
         for piece in pieces:
             if not isinstance(piece, Item):
@@ -305,7 +306,7 @@ class MessageCard(Card):
         """What is added from here on was sent after the turn was cancelled."""
         self._cancelled = True
 
-    def _add(self, lines: Iterable[Drawn]) -> None:
+    def _add(self, lines: Iterable[Drawable]) -> None:
         for each in lines:
             shown = _Dimmed(each) if self._late else each
             self._lines.append((shown, shown.rows(self._width) if self._width else []))
@@ -321,7 +322,7 @@ class MessageCard(Card):
             self._tail_rows = all_rows(map(_Dimmed, tail) if self._late else tail, width)
         return [row for _, rows in self._lines for row in rows] + self._tail_rows
 
-    def give(self, width: int, count: int) -> list[Row]:
+    def take_rows(self, width: int, count: int) -> list[Row]:
         """Take off at least the first `count` rows, as far as they are settled."""
         given: list[Row] = []
         self.rows(width)
@@ -334,7 +335,7 @@ class MessageCard(Card):
 class _Dimmed:
     """The same, dimmed."""
 
-    drawn: Drawn
+    drawn: Drawable
 
     def rows(self, width: int | None) -> list[Row]:
         return [
@@ -396,13 +397,13 @@ def _thought(text: str) -> Line:
 def folded(rows: list[Row], limit: int) -> list[Row]:
     """The first rows, and how many more there are."""
     left = len(rows) - limit
-    if left <= 1:  # a row that says that there is one more is as long as that one
+    if left <= 1:  # a row that counts one more row is as long as that row
         return rows
     return [*rows[:limit], *line(f"… {counted(left, 'more row')}", "dim italic", INDENT).rows(None)]
 
 
 class UserCard(Card):
-    """What the person said; what the client itself has shown of it is not shown again."""
+    """A prompt of the person; what the client itself has printed of it is not shown again."""
 
     def __init__(self, key: Key, shown: str) -> None:
         super().__init__(key)
@@ -426,8 +427,8 @@ class UserCard(Card):
         self._pieces += settled
         self._tail = tail
         if self._echo:
-            said = "".join(_texts([*self._pieces, *self._tail]))
-            self._echo = self._shown.startswith(" ".join(said.split()))
+            text = "".join(_texts([*self._pieces, *self._tail]))
+            self._echo = self._shown.startswith(" ".join(text.split()))
 
     def rows(self, width: int) -> list[Row]:
         """What is not in the scrollback yet."""
@@ -442,12 +443,12 @@ class UserCard(Card):
         for piece in self._tail:
             rows += all_rows(_user_lines(piece, first=not rows), width)
         while rows and plain(rows[-1]).strip() == MESSAGE_MARGINS["user"].strip():
-            rows.pop()  # a blank line, after which nothing was said
+            rows.pop()  # a blank line without text after it
         return rows
 
 
 def user_lines(content: Iterable[ContentBlock]) -> list[Line]:
-    """What the person said, text in the style of the person, anything else in a few words."""
+    """The lines of a prompt: its text in the style of the person, anything else described."""
     made: list[Line] = []
     for item in content_items(content):
         if isinstance(item, TextItem):

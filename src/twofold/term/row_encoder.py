@@ -1,6 +1,6 @@
-"""Rows as the bytes that a terminal understands: colours as far as it has them, its own encoding.
+"""Encodes rows for a terminal: escape sequences for the colours that it has, and its encoding.
 
-Text is put between the escape sequences as it is, so it has to be safe before it gets here.
+The text of a row is written unchanged between the escape sequences, so it must be safe already.
 """
 
 from collections.abc import Mapping
@@ -43,8 +43,8 @@ def has_links(environment: Mapping[str, str]) -> bool:
     return environment.get("TERM", "").startswith(("xterm", "tmux", "screen", "foot", "alacritty"))
 
 
-class Paint:
-    """`paint(row)`: a row as text with escape sequences, in one encoding."""
+class RowEncoder:
+    """Turns rows into text with escape sequences, and text into bytes of one encoding."""
 
     def __init__(
         self, system: str | None, encoding: str, *, color: bool = True, links: bool = False
@@ -56,17 +56,17 @@ class Paint:
         self.encoding = encoding
         self._utf = encoding.lower().replace("_", "-").startswith("utf")
 
-    def __call__(self, row: Row) -> str:
-        """The row, ready to be written."""
-        return "".join([self._painted(text, style) for text, style in row if text])
+    def text(self, row: Row) -> str:
+        """The row as text with escape sequences."""
+        return "".join([self._styled(text, style) for text, style in row if text])
 
     def encode(self, text: str) -> bytes:
-        """The text in the terminal's encoding; what it does not know becomes a question mark."""
+        """The text in the terminal's encoding; what it lacks becomes a question mark."""
         if self._utf:
             return text.encode(errors="replace")
         return self._signs(text).encode(self.encoding, "replace")
 
-    def _painted(self, text: str, style: AnyStyle) -> str:
+    def _styled(self, text: str, style: AnyStyle) -> str:
         if not style or self._system is None:
             return text
         found = _style(style) if isinstance(style, str) else style

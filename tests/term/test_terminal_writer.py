@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.screens import MemoryTerminal, memory_display
+from tests.support.screens import MemoryTerminal, memory_writer
 from twofold.term.block_lines import path_style
-from twofold.term.display import Display
 from twofold.term.lines import Row
-from twofold.term.paint import Paint, has_links
+from twofold.term.row_encoder import RowEncoder, has_links
+from twofold.term.terminal_writer import TerminalWriter
 
 words = st.text("abc äß日", max_size=12).map(lambda text: text.rstrip())
 styles = st.sampled_from(["", "bold", "red", "dim italic"])
@@ -33,12 +33,12 @@ def without_blanks_below(some: list[str]) -> list[str]:
 def test_the_terminal_shows_every_settled_row_once_and_then_the_live_ones(
     steps: list[tuple[list[Row], list[Row]]],
 ) -> None:
-    display, terminal = memory_display(30, 8)
+    writer, terminal = memory_writer(30, 8)
     settled: list[str] = []
     for done, live in steps:
-        display.show(done, live)
+        writer.show(done, live)
         settled += texts(done)
-        expected = [*settled, *texts(live)[-display.height :]]
+        expected = [*settled, *texts(live)[-writer.height :]]
         assert terminal.all == without_blanks_below(expected)
 
 
@@ -46,12 +46,12 @@ def test_the_terminal_shows_every_settled_row_once_and_then_the_live_ones(
 def test_a_frame_that_is_like_the_one_before_writes_nothing(
     steps: list[tuple[list[Row], list[Row]]],
 ) -> None:
-    display, terminal = memory_display(30, 8)
+    writer, terminal = memory_writer(30, 8)
     for done, live in steps:
-        display.show(done, live)
+        writer.show(done, live)
         if live:
             before = terminal.writes
-            display.show([], live)
+            writer.show([], live)
             assert terminal.writes == before
 
 
@@ -59,37 +59,37 @@ def test_a_frame_that_is_like_the_one_before_writes_nothing(
 def test_a_live_row_that_becomes_settled_where_it_stands_is_not_written_again(
     steps: list[tuple[list[Row], list[Row]]], live: list[Row]
 ) -> None:
-    display, terminal = memory_display(30, 8)
+    writer, terminal = memory_writer(30, 8)
     for done, shown in steps:
-        display.show(done, shown)
-    display.show([], live)
+        writer.show(done, shown)
+    writer.show([], live)
     before = terminal.writes
-    display.show(live[:-1], live[-1:])
+    writer.show(live[:-1], live[-1:])
     assert terminal.writes == before
 
 
 def test_only_the_rows_from_the_first_that_differs_are_written() -> None:
-    display, terminal = memory_display()
-    display.show([], [(("one", ""),), (("two", ""),), (("three", ""),)])
+    writer, terminal = memory_writer()
+    writer.show([], [(("one", ""),), (("two", ""),), (("three", ""),)])
     terminal.written = b""
-    display.show([], [(("one", ""),), (("two!", ""),), (("three", ""),)])
+    writer.show([], [(("one", ""),), (("two!", ""),), (("three", ""),)])
     assert b"one" not in terminal.written
     assert b"two!" in terminal.written
     assert terminal.screen == ["one", "two!", "three"]
 
 
 def test_the_cursor_is_hidden_while_something_is_live_and_seen_after_it() -> None:
-    display, terminal = memory_display()
-    display.show([], [(("working", ""),)])
+    writer, terminal = memory_writer()
+    writer.show([], [(("working", ""),)])
     assert terminal.cursor[2] is True
-    display.leave()
+    writer.leave()
     assert terminal.cursor == (0, 1, False)
     assert terminal.screen == ["working"]
 
 
 def test_a_frame_is_one_write_that_asks_the_terminal_to_wait_for_its_end() -> None:
-    display, terminal = memory_display()
-    display.show([(("done", ""),)], [(("live", ""),)])
+    writer, terminal = memory_writer()
+    writer.show([(("done", ""),)], [(("live", ""),)])
     assert terminal.writes == 1
     assert terminal.written.startswith(b"\x1b[?2026h")
     assert terminal.written.endswith(b"\x1b[?2026l")
@@ -108,35 +108,35 @@ class Resized(MemoryTerminal):
 
 def test_after_a_change_of_size_the_live_rows_are_found_where_they_were_broken_to() -> None:
     terminal = Resized(20, 10)
-    display = Display(terminal, Paint(None, "utf-8"))
-    display.show([], [(("a" * 15, ""),), (("b" * 3, ""),)])
+    writer = TerminalWriter(terminal, RowEncoder(None, "utf-8"))
+    writer.show([], [(("a" * 15, ""),), (("b" * 3, ""),)])
     terminal.now = (10, 10)
     terminal.written = b""
-    display.show([], [(("a" * 9, ""),), (("b" * 3, ""),)])
+    writer.show([], [(("a" * 9, ""),), (("b" * 3, ""),)])
     assert b"\r\x1b[2A" in terminal.written  # 15 columns take two rows of 10 by now
 
 
 def test_what_an_encoding_lacks_is_replaced_by_something_as_wide() -> None:
-    paint = Paint("standard", "ascii")
-    assert paint.encode("✓ ✎ Edit … ü") == b"v e Edit ~ ?"
-    assert Paint("standard", "latin-1").encode("ü ✓") == "ü v".encode("latin-1")
-    assert Paint("standard", "utf-8").encode("✓") == "✓".encode()
+    encoder = RowEncoder("standard", "ascii")
+    assert encoder.encode("✓ ✎ Edit … ü") == b"v e Edit ~ ?"
+    assert RowEncoder("standard", "latin-1").encode("ü ✓") == "ü v".encode("latin-1")
+    assert RowEncoder("standard", "utf-8").encode("✓") == "✓".encode()
 
 
 def test_without_colours_there_is_weight_but_no_colour() -> None:
     row: Row = (("word", "bold red"), (" plain", ""))
-    assert Paint("standard", "utf-8")(row) == "\x1b[1;31mword\x1b[0m plain"
-    assert Paint("standard", "utf-8", color=False)(row) == "\x1b[1mword\x1b[0m plain"
-    assert Paint(None, "utf-8")(row) == "word plain"
+    assert RowEncoder("standard", "utf-8").text(row) == "\x1b[1;31mword\x1b[0m plain"
+    assert RowEncoder("standard", "utf-8", color=False).text(row) == "\x1b[1mword\x1b[0m plain"
+    assert RowEncoder(None, "utf-8").text(row) == "word plain"
 
 
 def test_a_path_is_a_link_where_the_terminal_has_links_and_nothing_of_it_can_end_the_link() -> None:
     row: Row = (("/a b/\x9c", path_style("/a b/\x9c")),)
-    painted = Paint("standard", "utf-8", links=True)(row)
+    painted = RowEncoder("standard", "utf-8", links=True).text(row)
     assert re.sub("id=[0-9]+", "id=", painted) == (
         "\x1b]8;id=;file:///a%20b/%C2%9C\x1b\\\x1b[34m/a b/\x9c\x1b[0m\x1b]8;;\x1b\\"
     )
-    assert Paint("standard", "utf-8")(row) == "\x1b[34m/a b/\x9c\x1b[0m"
+    assert RowEncoder("standard", "utf-8").text(row) == "\x1b[34m/a b/\x9c\x1b[0m"
     assert path_style("relative").link is None
 
 
@@ -169,17 +169,17 @@ class Shrinking(MemoryTerminal):
 
 def test_rows_that_are_kept_are_not_written_again_when_the_terminal_becomes_too_small() -> None:
     terminal = Shrinking(30, 10)
-    display = Display(terminal, Paint(None, "utf-8"))
+    writer = TerminalWriter(terminal, RowEncoder(None, "utf-8"))
 
     def state() -> tuple[bool, bool]:
-        return display.overflows, display.is_narrower
+        return writer.overflows, writer.is_narrower
 
-    display.show([], [((f"row {number}", ""),) for number in range(8)])
+    writer.show([], [((f"row {number}", ""),) for number in range(8)])
     assert state() == (False, False)
     terminal.smaller = 30, 5
     assert state() == (True, False)
-    display.keep(1)
-    display.show([], [(("new", ""),)])
+    writer.keep(1)
+    writer.show([], [(("new", ""),)])
     assert terminal.all == [*(f"row {number}" for number in range(7)), "new"]
     assert state() == (False, False)
     terminal.smaller = 20, 5
