@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.terminal_peers.report import Clock, told
-from twofold.client.launch import Launch, RunOptions
+from twofold.client.launch import Launch
 from twofold.client.prompt_blocks import Part
 from twofold.policy import Policy
 from twofold.term import client
 from twofold.term.client import Conversation
 from twofold.term.input.prompt import Prompt
+from twofold.term.run_options import RunOptions
 
 AGENT = [sys.executable, "-m", "benchmarks.terminal_peers.agent"]
 

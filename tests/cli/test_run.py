@@ -23,7 +23,8 @@ from tests.support.commands import (
     twofold,
 )
 from tests.support.raw_process import raw_agent
-from twofold.client.launch import Launch, RunOptions
+from twofold.client.launch import Launch
+from twofold.term.run_options import RunOptions
 from twofold.transport.commands import IS_IT
 
 BOTH = pytest.mark.parametrize("version", ["1", "2"])

@@ -15,13 +15,14 @@ from twofold.cli.output import Output, not_written
 from twofold.cli.unattended import Problems, has_terminal, slow_start, with_login
 from twofold.client.client import Client
 from twofold.client.known_sessions import NotReopened, known_sessions, reopen
-from twofold.client.launch import Launch, RunOptions, Seconds, on_signals
+from twofold.client.launch import Launch, Seconds, on_signals
 from twofold.client.prompting import Reply
 from twofold.client.session import ClientSession
 from twofold.errors import PeerError, TwofoldError
 from twofold.rpc.errors import RequestFailed
 from twofold.term import exit_status
 from twofold.term.input.mentions import missing, no_file
+from twofold.term.run_options import RunOptions
 
 GIVE_UP = 3.0
 """How many seconds an agent has to end a cancelled turn."""

@@ -19,11 +19,12 @@ from twofold.cli.interrupts import raise_on_interrupt
 from twofold.cli.one_turn import TurnOptions, run_one_turn
 from twofold.cli.options import line_limit, parse_offer, pass_env
 from twofold.cli.output import Output, not_written, opened
-from twofold.client.launch import Launch, RunOptions
+from twofold.client.launch import Launch
 from twofold.convert.versions import Version
 from twofold.errors import TwofoldError
 from twofold.policy import Policy, Rule, parse_rule, read_policy
 from twofold.term import exit_status
+from twofold.term.run_options import RunOptions
 from twofold.transport.tape import Tape
 
 _NO_ID = ""

@@ -13,8 +13,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO, TypeAlias, cast
 
-from msgspec import Struct
-
 from twofold.client.client import Client, Offered, connect
 from twofold.client.incoming import Elicit
 from twofold.client.negotiate import AgentSilent, WantedVersion
@@ -35,31 +33,6 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _OUT_OF_STEP = 0.05
 _LAST_LINES = 12
 _LONGEST = 300
-
-
-class RunOptions(Struct, kw_only=True):
-    """The options of the interactive client, as given on the command line."""
-
-    command: list[str]
-    policy: Policy
-    cwd: Path
-    """Where the session works."""
-    version: WantedVersion | None = None
-    """The protocol version to demand."""
-    resume: str | None = None
-    """The id of a session to resume."""
-    choose: bool = False
-    """Have the person choose a session of `cwd` to resume."""
-    start: str | None = None
-    """The first prompt."""
-    color: bool = True
-    offer: frozenset[Offered] = frozenset()
-    """What the client does for an agent of version 1."""
-    pass_env: tuple[str, ...] = ()
-    """Variables of this process that commands get which the client runs for the agent."""
-    line_limit: int = LIMIT
-    record: IO[bytes] | None = None
-    """Where to write the record of the connection."""
 
 
 class RecentStderr:

@@ -25,7 +25,7 @@ from rich.console import Console
 
 from twofold.client.client import Client
 from twofold.client.known_sessions import NotReopened, known_sessions, reopen, title, when
-from twofold.client.launch import Launch, RecentStderr, RunOptions, Seconds, on_signals
+from twofold.client.launch import Launch, RecentStderr, Seconds, on_signals
 from twofold.client.login import LoginNeeded, log_in, wants_login, ways
 from twofold.client.prompt_blocks import Part
 from twofold.client.prompting import Reply
@@ -58,6 +58,7 @@ from twofold.term.input.slash_commands import (
 from twofold.term.lines import BLANK, Drawable, Line, all_rows, cut, line
 from twofold.term.live_cards import user_lines
 from twofold.term.row_encoder import RowEncoder, has_links
+from twofold.term.run_options import RunOptions
 from twofold.term.session_display import SessionDisplay
 from twofold.term.terminal_writer import TerminalWriter, Tty
 from twofold.text import one_line, sanitize
