@@ -16,12 +16,18 @@ from tests.peers.validators import Schemas, SchemaValidator
 from twofold.session import Session
 from twofold.term.block_lines import STATUS_STYLES
 from twofold.term.diff_lines import STYLES
-from twofold.term.transcript import render
+from twofold.term.live_area import LiveArea
+from twofold.term.row_encoder import RowEncoder
+from twofold.term.transcript import render_blocks
 from twofold.view.diff import DiffLineKind
-from twofold.view.outline import GLYPHS
+from twofold.view.outline import GLYPHS, outline
 from twofold.wire import codec, v2
 
 SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "showcase.jsonl"
+
+
+def render(session: Session, console: Console) -> None:
+    render_blocks(outline(session), console)
 
 
 def plain(session: Session) -> str:
@@ -91,15 +97,44 @@ def test_what_the_agent_says_is_drawn_as_markdown_with_and_without_a_terminal() 
     assert "\x1b[1mtwo\x1b[0m" in shown
 
 
+def output(data: bytes, terminal_id: str = "t") -> dict[str, Any]:
+    encoded = {"data": base64.b64encode(data).decode()}
+    return {"sessionUpdate": "terminal_update", "terminalId": terminal_id, "output": encoded}
+
+
+def shows(terminal_id: str = "t") -> dict[str, Any]:
+    return call(title="Run", content=[{"type": "terminal", "terminalId": terminal_id}])
+
+
+def test_on_a_terminal_the_output_of_a_terminal_is_drawn_as_its_screen_shows_it() -> None:
+    written = b"10 %\r\n20 %\x1b[1A\r\x1b[K\x1b[32mdone\x1b[0m\r\n\x1b[Kmore"
+    session = session_of(output(written), shows())
+    assert "\n    \x1b[32mdone\x1b[0m\n    more\n\n" in coloured(session)
+    assert "\x1b" not in plain(session)
+
+
+def test_no_row_of_a_long_output_is_left_out() -> None:
+    numbers = [f"{number:06}" for number in range(60_000)]  # more than a live client keeps
+    session = session_of(output("\n".join(numbers).encode()), shows())
+    for shown in (plain(session), bare(coloured(session))):
+        assert re.findall(r"^    (\d{6})$", shown, re.MULTILINE) == numbers
+
+
+def test_terminals_of_two_sessions_may_have_one_id() -> None:
+    blocks = [
+        block
+        for word in (b"one", b"two")
+        for block in outline(session_of(output(word), shows()))[:1]
+    ]
+    out = io.StringIO()
+    render_blocks(blocks, Console(file=out, force_terminal=True, color_system="standard"))
+    assert re.findall(r"^    (\w+)$", out.getvalue(), re.MULTILINE) == ["one", "two"]
+
+
 def test_without_a_terminal_nothing_is_coloured_cut_or_wrapped() -> None:
     long = "word " * 100 + "x" * 500 + "\tand a tab"
-    terminal = {
-        "sessionUpdate": "terminal_update",
-        "terminalId": "t",
-        "output": {"data": base64.b64encode(long.encode()).decode()},
-    }
-    title = call(title=long.replace("\t", " "), content=[{"type": "terminal", "terminalId": "t"}])
-    shown = plain(session_of(message("agent_message", long), terminal, title))
+    title = {**shows(), "title": long.replace("\t", " ")}
+    shown = plain(session_of(message("agent_message", long), output(long.encode()), title))
     assert "\x1b" not in shown
     assert f"{long}\n" in shown
     assert f"\n    {long}\n" in shown
@@ -365,6 +400,25 @@ def test_the_sample_reads_well(records: list[dict[str, Any]]) -> None:
         "Mode: Ask first · Model: Rowan Large · 53k of 200k tokens, $0.05 · idle, cancelled\n"
     )
     assert "\ufffd" not in shown
+
+
+@pytest.mark.parametrize("width", [30, 60, 200])
+def test_the_live_client_shows_the_sample_with_the_same_rows(
+    records: list[dict[str, Any]], width: int
+) -> None:
+    session = folded(records)
+    live_area = LiveArea(session, lambda key: ())
+    live_area.unfolded, live_area.fold_thoughts = True, False
+    live_area.show_everything()
+    blank, *rows = live_area.settle(width).settled
+    assert blank == ()  # below what the client printed before
+    encoder = RowEncoder("standard", "utf-8")
+    live = [encoder.text(row) for row in rows]
+    shown = coloured(session, width).split("\n")
+    assert shown[: len(live)] == live
+    footer = bare("\n".join(shown[len(live) :]))
+    assert footer.startswith("\nNo more negative zero\n")
+    assert any("\x1b[36m0 °C\x1b[0m" in row for row in live)  # a colour of the agent's terminal
 
 
 def test_the_sample_can_be_shown_at_any_moment(records: list[dict[str, Any]]) -> None:

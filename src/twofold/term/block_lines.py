@@ -271,7 +271,7 @@ def _items(
             case TextItem():
                 yield from _text(item, margin, style, options.fold)
             case DescribedItem():
-                yield line(item.text, f"{style} cyan", margin)
+                yield line(item.text, "cyan", margin)
             case DiffItem():
                 yield from indented(diff_lines(item, fold=options.fold), margin)
             case TerminalItem():

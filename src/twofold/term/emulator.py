@@ -7,6 +7,7 @@ could have seen is counted and not interpreted.
 """
 
 import re
+import sys
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
-from twofold.session import Session, Terminal
+from twofold.session import Terminal
 from twofold.term.block_lines import counted
 from twofold.term.lines import Line, Parts, line
 from twofold.text.safe import sanitize
@@ -247,9 +248,11 @@ class Screen:
     wraps: bool
     """Whether text goes on in the next row where it does not fit."""
 
-    def __init__(self, columns: int, lines: int) -> None:
+    def __init__(self, columns: int, lines: int, kept: int = KEPT) -> None:
+        """`kept`: how much is kept of the rows that left, as `KEPT` counts it."""
         self.columns = columns
         self.lines = lines
+        self._kept = kept
         self.reset()
 
     def reset(self) -> None:
@@ -381,7 +384,7 @@ class Screen:
             self._left.append(parts)
             self._weight += _weight(parts)
         self._scrolled += len(gone)
-        while self._weight > KEPT:
+        while self._weight > self._kept:
             self._weight -= _weight(self._left.popleft())
 
     def scroll_down(self, count: int) -> None:
@@ -614,7 +617,7 @@ _REPEATED: Final[dict[str, Callable[[Screen, int], None]]] = {
     "d": Screen.to_line,
     "e": Screen.down,
 }
-# Sequences whose number says how, 0 if none is given.
+# Sequences with a number that selects how; 0 if there is none.
 _CHOSEN: Final[dict[str, Callable[[Screen, int], None]]] = {
     "J": Screen.erase_display,
     "K": Screen.erase_line,
@@ -629,9 +632,15 @@ class Emulator:
 
     __slots__ = ("_drawn", "_scanner", "_screen", "hidden")
 
-    def __init__(self, columns: int = 80, rows: int = 24) -> None:
-        """A size that no terminal has is taken for the nearest that one could have."""
-        self._screen = Screen(min(max(columns, 20), 500), min(max(rows, 5), 200))
+    def __init__(self, columns: int = 80, rows: int = 24, *, kept: int = KEPT) -> None:
+        """Create a terminal; a size that none has becomes the nearest that one could have.
+
+        Args:
+            columns: The width of the screen.
+            rows: The height of the screen.
+            kept: How much is kept of the rows that left the screen, as `KEPT` counts it.
+        """
+        self._screen = Screen(min(max(columns, 20), 500), min(max(rows, 5), 200), kept)
         self._scanner = Scanner()
         self._drawn = ""  # the character written last, which can be repeated
         self.hidden = 0
@@ -744,13 +753,12 @@ Most such output was written to a pipe, which breaks none."""
 class Outputs:
     """`outputs(item, limit)`: the last rows of a terminal of one session."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self) -> None:
         self._screens: dict[str, _Fed] = {}
 
     def __call__(self, item: TerminalItem, limit: int | None) -> list[Line]:
         """The last rows, and how many there are before them."""
-        terminal = self._session.terminals.get(item.terminal_id)
+        terminal = item.terminal
         if terminal is None:
             return []
         fed = self._screens.pop(item.terminal_id, None)
@@ -771,6 +779,20 @@ class Outputs:
             weight -= self._screens.pop(first).weight
 
 
+def whole_output(item: TerminalItem, limit: int | None) -> list[Line]:
+    """All rows of a terminal that were ever written, for a transcript; `limit` has no effect."""
+    if item.terminal is None:
+        return []
+    emulator = Emulator(*_size_of(item.terminal), kept=sys.maxsize)
+    emulator.feed(item.terminal.output, sys.maxsize)
+    return emulator.lines(sys.maxsize)
+
+
+def _size_of(terminal: Terminal) -> tuple[int, int]:
+    """Columns and rows."""
+    return (terminal.size.cols, terminal.size.rows) if terminal.size else UNKNOWN_SIZE
+
+
 class _Fed:
     """A screen, and how much of the output it has seen."""
 
@@ -782,8 +804,7 @@ class _Fed:
         self._output = terminal.output
         self._size = terminal.size
         self._seen = 0
-        size = terminal.size
-        self._emulator = Emulator(size.cols, size.rows) if size else Emulator(*UNKNOWN_SIZE)
+        self._emulator = Emulator(*_size_of(terminal))
 
     def shows(self, terminal: Terminal) -> bool:
         """Whether it is the screen of this terminal, as it is now."""

@@ -64,7 +64,7 @@ class LiveArea:
         self.unfolded = False
         self._live = Live(session, outputs=False)
         self._seen = self._live.seq
-        self._outputs = Outputs(session)
+        self._outputs = Outputs()
         self._notes = notes
         self._cards: list[Card] = []
         self._floating: list[Card] = []

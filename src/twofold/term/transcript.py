@@ -1,7 +1,8 @@
 """Sessions printed from top to bottom.
 
-Where the console is a terminal, text is wrapped and coloured; anywhere else it is plain text with
-every line as long as it is. What peers wrote is never taken for markup or escape codes.
+On a terminal, a session looks as in the live client: text is wrapped and coloured, and output of
+terminals is drawn as their screens show it. Anywhere else it is plain text, and no line is wrapped.
+Text of peers is never read as markup or escape codes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,11 +11,10 @@ from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.style import Style
 
-from twofold.session import Session
-from twofold.term.block_lines import DrawOptions, block_lines
+from twofold.term.block_lines import DrawOptions, block_lines, plain_output
+from twofold.term.emulator import whole_output
 from twofold.term.lines import AnyStyle, Row, all_rows, plain
 from twofold.view.blocks import Block
-from twofold.view.outline import outline
 
 # Blocks go to the console in batches: one by one is slow, all at once holds everything twice.
 _BATCH = 200
@@ -22,17 +22,13 @@ _BATCH = 200
 _NARROWEST = 20
 
 
-def render(session: Session, console: Console) -> None:
-    """Print the session as it is now."""
-    render_blocks(outline(session), console)
-
-
 def render_blocks(blocks: Iterable[Block], console: Console) -> None:
     """Print blocks, one below the other."""
     printer = _Printer(console)
     width = max(_NARROWEST, console.width) if console.is_terminal else None
+    options = DrawOptions(output=whole_output if console.is_terminal else plain_output)
     for block in blocks:
-        printer.add(all_rows(block_lines(block, DrawOptions()), width))
+        printer.add(all_rows(block_lines(block, options), width))
     printer.flush()
 
 
@@ -76,7 +72,7 @@ class _Printer:
         self._segments, self._waiting = [], 0
 
     def _encodable(self, segment: Segment) -> Segment:
-        """The segment as far as the console's encoding knows its characters."""
+        """The segment as far as the console's encoding has its characters."""
         assert self._encoding is not None
         text = segment.text.encode(self._encoding, "replace").decode(self._encoding)
         return Segment(text, segment.style)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal, TypeAlias
 
-from twofold.session import Role
+from twofold.session import Role, Terminal
 from twofold.text.safe import one_line, sanitize
 from twofold.view.diff import DiffLine
 from twofold.view.markdown.blocks import MarkdownBlock
@@ -68,6 +68,8 @@ class TerminalItem:
     """How it ended, in words; None if it has not."""
     succeeded: bool
     terminal_id: str = field(default="", compare=False, metadata=NOT_SHOWN)
+    terminal: Terminal | None = field(default=None, compare=False, metadata=NOT_SHOWN)
+    """The terminal in the session, for a toolkit that interprets its output itself."""
 
 
 Item: TypeAlias = TextItem | DescribedItem | DiffItem | TerminalItem

@@ -250,6 +250,7 @@ class Look:
             return item
         item = TerminalItem(
             terminal_id=terminal_id,
+            terminal=terminal,
             command=sanitize(terminal.command) if terminal.command else None,
             cwd=one_line(terminal.cwd) if terminal.cwd else None,
             text=self._text(terminal) if self._outputs else "",
