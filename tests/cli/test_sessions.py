@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.support.commands import DEMO, TWOFOLD, called, twofold, until
 from tests.support.raw_process import gone, raw_agent
 from twofold.cli.commands import commands
-from twofold.cli.sessions import table
+from twofold.cli.session_list import table
 from twofold.client.known_sessions import shortened, title, when
 from twofold.text import sanitize
 from twofold.wire import v2
