@@ -17,7 +17,8 @@ from click.testing import CliRunner
 from tests.support.bridge_peers import on_a_loop
 from tests.support.receiver import PATIENCE
 from twofold import connect
-from twofold.cli.bridge import KEPT, Stderr, bridge
+from twofold.cli.bridge import bridge
+from twofold.cli.run_bridge import KEPT, Stderr
 
 Json = dict[str, Any]
 

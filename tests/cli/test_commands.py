@@ -8,6 +8,8 @@ import click
 import pytest
 
 from twofold.cli.commands import SUMMARIES, commands
+from twofold.cli.formats import PRINTERS
+from twofold.cli.run import FORMATS
 
 LOADED = """
 import json, sys
@@ -39,6 +41,16 @@ def test_the_version_and_the_help_import_nothing_that_they_do_not_need(option: s
         *("twofold", "twofold.cli", "twofold.cli.commands", "twofold.cli.interrupts"),
         "twofold.version",
     ]
+
+
+@pytest.mark.parametrize("name", ["agent", "bridge", "run", "sessions"])
+def test_the_help_of_a_command_that_runs_an_agent_imports_nothing_that_runs_one(name: str) -> None:
+    loaded = json.loads(python(LOADED, name, "--help").stdout.splitlines()[-1])
+    assert HEAVY.intersection(loaded) == set()
+
+
+def test_the_formats_that_the_help_lists_are_those_that_exist() -> None:
+    assert list(FORMATS) == list(PRINTERS)
 
 
 @pytest.mark.parametrize("name", SUMMARIES)

@@ -30,9 +30,9 @@ def at_import(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-c", AT_IMPORT.format(module=module), *arguments]
 
 
-@pytest.mark.parametrize("command", ["run", "sessions"])
+@pytest.mark.parametrize("command", ["bridge", "run", "sessions"])
 @pytest.mark.parametrize(
-    "module", ["twofold.cli.commands", "click", "asyncio", "msgspec", "twofold.cli.unattended"]
+    "module", ["twofold.cli.commands", "click", "asyncio", "msgspec", "twofold.peer"]
 )
 def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_traceback(
     module: str, command: str

@@ -56,5 +56,6 @@ class _LazyGroup(click.Group):
 @click.pass_context
 def commands(context: click.Context) -> None:
     """One ACP session, whichever version each side speaks."""
-    if context.invoked_subcommand not in ("run", "sessions"):  # they import more before they begin
+    # these import more before they begin
+    if context.invoked_subcommand not in ("bridge", "run", "sessions"):
         raise_on_interrupt()

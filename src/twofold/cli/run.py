@@ -2,31 +2,32 @@
 
 This module reads the options and checks that they go together, before anything is started. With
 `--prompt`, `one_turn` does the rest; without it, the interactive client of `twofold.term` does.
+Both, and all that they need, are imported when the command runs, so that `--help` is quick.
 """
 
-import asyncio
 import os
 import sys
 from math import isnan
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 import click
 
 from twofold.cli.demo_agent import DEMO
-from twofold.cli.formats import PRINTERS
 from twofold.cli.interrupts import raise_on_interrupt
-from twofold.cli.one_turn import TurnOptions, run_one_turn
 from twofold.cli.options import line_limit, parse_offer, pass_env
 from twofold.cli.output import Output, not_written, opened
-from twofold.client.launch import Launch
-from twofold.convert.versions import Version
 from twofold.errors import TwofoldError
-from twofold.policy import Policy, Rule, parse_rule, read_policy
-from twofold.term import exit_status
-from twofold.term.run_options import RunOptions
-from twofold.transport.tape import Tape
 
+if TYPE_CHECKING:
+    from twofold.cli.one_turn import TurnOptions
+    from twofold.client.launch import Launch
+    from twofold.convert.versions import Version
+    from twofold.policy import Policy, Rule
+    from twofold.term.run_options import RunOptions
+
+FORMATS: Final = ("text", "quiet", "updates", "json")
+"""The values of `--format`: a test compares them with `formats.PRINTERS`."""
 _NO_ID = ""
 """`--resume` without an id; no session has this one."""
 
@@ -53,7 +54,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
 @click.option(
     "--format",
     "form",
-    type=click.Choice(list(PRINTERS)),
+    type=click.Choice(FORMATS),
     help="With --prompt. text (the default): the agent's messages as they arrive. quiet: only its"
     " last message. updates: every update, as version 2. json: the messages of both sides,"
     " unchanged.",
@@ -121,6 +122,11 @@ def run(prompt: str | None, record: Path | None, command: tuple[str, ...], **opt
     7 the agent died or could not be started, 124 timeout.
     """
     _check(prompt, options)
+    import asyncio
+
+    from twofold.cli.one_turn import run_one_turn
+    from twofold.term import exit_status
+
     output = Output()
     try:
         policy = _policy(options["policy"], options["allow"], options["reject"], options["ask"])
@@ -164,7 +170,9 @@ def at_terminal() -> bool:
 # ---- from options to what is run ---------------------------------------------------------------
 
 
-def _turn(prompt: str, options: dict[str, Any]) -> TurnOptions:
+def _turn(prompt: str, options: dict[str, Any]) -> "TurnOptions":
+    from twofold.cli.one_turn import TurnOptions
+
     return TurnOptions(
         prompt=_prompt(prompt),
         output_format=options["form"] or "text",
@@ -174,8 +182,10 @@ def _turn(prompt: str, options: dict[str, Any]) -> TurnOptions:
 
 
 def _wanted(
-    command: list[str], policy: Policy, record: IO[bytes] | None, options: dict[str, Any]
-) -> RunOptions:
+    command: list[str], policy: "Policy", record: IO[bytes] | None, options: dict[str, Any]
+) -> "RunOptions":
+    from twofold.term.run_options import RunOptions
+
     version = options["version"]
     return RunOptions(
         command=command,
@@ -193,8 +203,11 @@ def _wanted(
     )
 
 
-def _launch(wanted: RunOptions, json: Output | None = None) -> Launch:
+def _launch(wanted: "RunOptions", json: Output | None = None) -> "Launch":
     """The connection to the agent; `json` prints every message."""
+    from twofold.client.launch import Launch
+    from twofold.transport.tape import Tape
+
     return Launch(
         wanted.command,
         cwd=wanted.cwd,
@@ -210,10 +223,12 @@ def _launch(wanted: RunOptions, json: Output | None = None) -> Launch:
 
 def _policy(
     file: Path | None, allow: tuple[str, ...], reject: tuple[str, ...], ask: tuple[str, ...]
-) -> Policy:
-    """The rules: those that reject come first, and `--ask` before `--allow`, because the first
+) -> "Policy":
+    """The rules: those that reject are first, and `--ask` is before `--allow`, because the first
     rule that matches decides.
     """
+    from twofold.policy import Policy, read_policy
+
     try:
         written = read_policy(file.read_bytes(), str(file)) if file is not None else Policy()
     except OSError as error:
@@ -223,7 +238,9 @@ def _policy(
     return Policy([*rules, *written.rules], written.otherwise)
 
 
-def _rules(words: tuple[str, ...], decision: Literal["allow", "reject", "ask"]) -> list[Rule]:
+def _rules(words: tuple[str, ...], decision: Literal["allow", "reject", "ask"]) -> "list[Rule]":
+    from twofold.policy import parse_rule
+
     return [parse_rule(word, decision) for word in words]
 
 
@@ -253,7 +270,10 @@ def _decoded(data: bytes, option: str, source: str) -> str:
 # ---- at the terminal -------------------------------------------------------------------------
 
 
-def _interact(wanted: RunOptions, output: Output) -> int:
+def _interact(wanted: "RunOptions", output: Output) -> int:
+    import asyncio
+
+    from twofold.term import exit_status
     from twofold.term.client import interact
 
     launch = _launch(wanted)
