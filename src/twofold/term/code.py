@@ -1,6 +1,6 @@
 """Code in colours, line by line as it arrives.
 
-Pygments reads the code and a small table says what its words look like; the colours are names of
+Pygments reads the code and a small table gives its words their style; the colours are names of
 the terminal's own palette that can be read on a dark ground as on a light one. The text is never
 changed: a lexer that leaves anything out, adds to it or fails gives plain lines. Of what was
 coloured before only a few lines are kept, so that further lines cost what they cost, however
@@ -323,7 +323,8 @@ def allowance(seconds: float) -> Iterator[None]:
 class _Watch:
     """Reports when a lexer has worked for longer than `PATIENCE`.
 
-    The clock of work costs as much as a short token, so it is asked only when the wall says so.
+    Reading the clock of work costs as much as a short token, so it is read only after the wall
+    clock has passed the limit.
     """
 
     def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:

@@ -1,8 +1,8 @@
 """A diff on the screen: signs, colours, and the words that changed.
 
-Signs say what is added and what is removed, so that it can be read without colours, and a row
-that a long line is continued on never begins with one. Nothing has a background of its own. The
-text is as it is; where lines or the rest of a line are folded away, a line says how many.
+Signs mark what is added and what is removed, so that a diff can be read without colours, and a row
+that continues a long line never begins with one. Nothing has a background of its own. The text is
+unchanged; where lines or the rest of a line are folded away, a line counts them.
 """
 
 import re

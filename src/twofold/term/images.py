@@ -69,7 +69,7 @@ class Pictures:
     def drawn(
         self, data_base64: str, mime_type: str, columns: int, rows: int = MOST_ROWS
     ) -> str | None:
-        """What to write at the start of a row, as `Picture` says; None if it cannot be drawn."""
+        """The sequence for the start of a row (see `Picture`); None if it cannot be drawn."""
         picture = drawn(data_base64, mime_type, self.protocol, columns, rows=rows)
         return picture.sequence if picture is not None else None
 

@@ -2,8 +2,7 @@
 
 Words of the agent are behind a bar, on every row that they take; what would run is behind the
 signs of a shell. So nothing of the agent can pass for the question itself or for its keys. Nothing
-is left out in silence: what is folded can be unfolded, and of what is beyond all limits a line says
-how much there is.
+is left out in silence: what is folded can be unfolded, and a line counts what exceeds every limit.
 """
 
 from collections.abc import Callable, Iterator

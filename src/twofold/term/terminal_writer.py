@@ -62,7 +62,7 @@ class Tty:
 
 
 class TerminalWriter:
-    """Writes settled rows above and live rows below, and knows which live rows are there."""
+    """Writes settled rows above and live rows below, and remembers the live rows."""
 
     def __init__(self, terminal: Terminal, encoder: RowEncoder, *, dumb: bool = False) -> None:
         """`dumb`: the terminal has no escape sequences, so nothing on it is ever live."""

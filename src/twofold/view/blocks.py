@@ -1,11 +1,11 @@
-"""What a view shows, piece by piece.
+"""The blocks of a view: everything that is shown of a session, piece by piece.
 
 Every string in here is safe to show, but for what is marked as not shown: ids, and what a peer
 sent as it is.
 
-Blocks say what there is, in the order to show it, and leave colours, columns and keys to the
-toolkit. Words of the protocol that no schema knows never reach a block as if they were known:
-an unknown status is shown as in progress, an unknown kind as `other`.
+Blocks hold what there is, in the order to show it, and leave colours, columns and keys to the
+toolkit. Values of the protocol that are in no schema never reach a block as if they were: an
+unknown status is shown as in progress, an unknown kind as `other`.
 """
 
 from collections.abc import Iterable
@@ -285,7 +285,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class PlanBlock:
-    """A plan: its steps, or what else there is to say of it."""
+    """A plan: its steps, or its text."""
 
     steps: tuple[PlanStep, ...]
     text: str | None = None
@@ -345,7 +345,7 @@ class FooterBlock:
 
 @dataclass(frozen=True, slots=True)
 class HeadingBlock:
-    """Where another session, or another telling of one, begins."""
+    """The heading of another session, or of a replay of one."""
 
     text: str
 
@@ -411,20 +411,20 @@ def described(block: ContentBlock) -> str:
         case TextContent():
             return one_line(block.text)
         case ImageContent():
-            return _said(
+            return _in_brackets(
                 "image", block.mime_type, block.data and base64_size(block.data), block.uri
             )
         case AudioContent():
-            return _said("audio", block.mime_type, base64_size(block.data))
+            return _in_brackets("audio", block.mime_type, base64_size(block.data))
         case ResourceLink():
             length = size(block.size) if block.size else None
-            return _said("link", block.title or block.name, block.uri, length)
+            return _in_brackets("link", block.title or block.name, block.uri, length)
         case EmbeddedResource(resource=TextResourceContents() as resource):
             lines = resource.text.count("\n") + (not resource.text.endswith("\n"))
             length = f"{lines} lines" if lines != 1 else "1 line"
-            return _said("resource", resource.uri, resource.mime_type, length)
+            return _in_brackets("resource", resource.uri, resource.mime_type, length)
         case EmbeddedResource(resource=BlobResourceContents() as blob):
-            return _said("resource", blob.uri, blob.mime_type, base64_size(blob.blob))
+            return _in_brackets("resource", blob.uri, blob.mime_type, base64_size(blob.blob))
         case _:
             return unknown("content", getattr(block, "tag", ""))
 
@@ -450,6 +450,6 @@ def base64_size(data: str) -> str:
     return size(max(0, len(data) * 3 // 4 - data[-2:].count("=")))
 
 
-def _said(what: str, *facts: object) -> str:
+def _in_brackets(what: str, *facts: object) -> str:
     given = [one_line(fact) for fact in facts if isinstance(fact, str) and fact]
     return f"[{what} {', '.join(given)}]" if given else f"[{what}]"

@@ -3,7 +3,7 @@
 An agent may ask with less than it showed before, hide a script in the input of a tool beside
 harmless content, or ask in a way that no schema has. So everything is collected: from the request,
 from the tool call before and after the request patched it, and from what this client would do
-itself. Nothing is cut here, but for objects with more values than anyone reads, which say so.
+itself. Nothing is cut here, but for objects with more values than anyone reads, which are marked.
 
 Pure, and without any toolkit: every string of a block is safe to show.
 """
@@ -120,7 +120,7 @@ class _Found:
         return COMMAND if shown else one_line(self._title)
 
     def all_parts(self) -> tuple[QuestionPart, ...]:
-        """What there is to see; if that is next to nothing, a note says so."""
+        """Everything that there is to see; a note is added if that is next to nothing."""
         parts = [part for part in self._parts if not self._is_command(part)]
         if not parts:
             return (NotePart("The agent shows only this title."),)
@@ -337,7 +337,7 @@ class _Found:
                 [words[0], *map(shlex.quote, words[1:])] if plain else [shlex.join(words)]
             )
             self.command(text, cwd, "" if bare in COMMANDS else one_line(name))
-            if all(word in text for word in words):  # else how it is written says more
+            if all(word in text for word in words):  # else the way it is written shows more
                 shown |= used
                 shown |= {where} if cwd is not None else set()
         return frozenset(shown)

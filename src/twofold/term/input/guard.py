@@ -127,7 +127,7 @@ class Guard:
         return max(self._last, self._shown) + self._silence
 
     def is_open(self, *, ahead: bool) -> bool:
-        """True if an answer would count now; otherwise a deliberate key has to come first."""
+        """True if an answer would count now; otherwise a deliberate key is needed first."""
         return self._opened or self.again is not None or (self._quiet and not ahead)
 
 

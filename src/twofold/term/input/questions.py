@@ -232,7 +232,7 @@ class Questions:
         return next(iter(self._waiting.values()), None)
 
     def is_open(self) -> bool:
-        """True if a key would answer now; otherwise a deliberate one has to come first."""
+        """True if a key would answer now; otherwise a deliberate one is needed first."""
         return self._guard.is_open(ahead=self.has_typed_ahead())
 
     async def ask(self, question: Question) -> PermissionOption | None:

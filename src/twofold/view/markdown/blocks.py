@@ -1,7 +1,7 @@
-"""What a markdown text consists of, from top to bottom: flat blocks that know what they are in.
+"""The blocks of a Markdown text, from top to bottom, as a flat list.
 
-Blocks do not hold blocks: one inside a quote or a list says so in `within`, outermost first. So
-each can be shown as soon as it is settled, whatever it is part of.
+Blocks do not hold blocks: `within` of a block names the quotes and lists around it, outermost
+first. So each can be shown as soon as it is settled, whatever it is part of.
 """
 
 from dataclasses import dataclass

@@ -84,7 +84,7 @@ def _in_name(text: str, end: int) -> bool:
 
 
 def pairs(runs: list[Run]) -> list[Pair]:
-    """What belongs together; of each run `left` says how much stays text."""
+    """The runs that belong together; `left` of each run is how much of it stays text."""
     made: list[Pair] = []
     openers: list[tuple[int, Run]] = []
     # For each sort of closer, the run before which none opens for it: nothing is searched twice.
@@ -221,7 +221,7 @@ class Inline:
         url, shown = "", False
         for number, node in enumerate(self._nodes):
             if number in ends:
-                if url and not shown:  # a link without any text: its target is what it says
+                if url and not shown:  # a link without any text: its target is shown
                     made.add(url, (False, False, False, False, url, False))
                 url = ""
             change = changes.get(number)

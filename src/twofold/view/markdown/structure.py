@@ -30,7 +30,7 @@ from twofold.view.markdown.blocks import (
 )
 from twofold.view.markdown.inline import Inline, spans
 
-# The marks at the beginning of a line that say what it is.
+# The marks at the beginning of a line that decide what it is.
 
 
 _HEADING = re.compile(r"(#{1,6})(?:[ \t]|$)")
