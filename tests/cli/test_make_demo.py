@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.client_stage import say, wait_prompt, wait_question, wait_sending
+from tests.support.client_stage import send_prompt, wait_prompt, wait_question, wait_sending
 from tests.support.terminal_stage import Stage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +36,7 @@ def test_on_a_terminal_it_ends_in_a_live_prompt() -> None:
         stage.wait_for("Fixed: Oslo is just below freezing")
         wait_prompt(stage)
         wait_sending(stage)
-        say(stage, "/interleaved")
+        send_prompt(stage, "/interleaved")
         stage.wait_for("The second message comes between.")
         stage.press("ctrl-d")
         assert stage.wait_end() == 0

@@ -38,15 +38,15 @@ def command(
     version: Version,
     *agent: str,
     speed: float = 0,
-    told_by: Literal["client", "agent"] = "client",
+    version_option_of: Literal["client", "agent"] = "client",
 ) -> list[str]:
-    """The client, and the demo agent that it starts, with words of its own such as a scenario.
+    """The client, and the demo agent that it starts, with arguments such as a scenario.
 
-    The version is spoken because the client wants no other, or because the agent knows no other.
+    The version is an option of the client, or of the agent.
     """
     wanted = ["--version", f"{version}"]
     run, be_agent = [*TWOFOLD, "run"], [*TWOFOLD, "agent", "--speed", f"{speed:g}", *agent]
-    (run if told_by == "client" else be_agent).extend(wanted)
+    (run if version_option_of == "client" else be_agent).extend(wanted)
     return ["sh", "-c", _WATCHED, "sh", *run, "--", *be_agent]
 
 
@@ -54,12 +54,12 @@ def client(
     version: Version,
     *agent: str,
     speed: float = 0,
-    told_by: Literal["client", "agent"] = "client",
+    version_option_of: Literal["client", "agent"] = "client",
     columns: int = 80,
     rows: int = 24,
 ) -> Stage:
     """A client in a terminal, in the empty directory `stage.home`."""
-    started = command(version, *agent, speed=speed, told_by=told_by)
+    started = command(version, *agent, speed=speed, version_option_of=version_option_of)
     return Stage(started, columns=columns, rows=rows)
 
 
@@ -83,14 +83,14 @@ def begin(stage: AnyStage, text: str) -> int:
     return shown + 1
 
 
-def say(stage: AnyStage, text: str) -> None:
+def send_prompt(stage: AnyStage, text: str) -> None:
     """Send a prompt, and wait until the client asks for the next one."""
     wait_prompt(stage, begin(stage, text))
 
 
 def wait_status(stage: AnyStage, status: str) -> None:
     """Wait until an empty prompt stands below everything, and this below it."""
-    stage.wait_for(lambda stage: told(stage).endswith(f"\n\n>\n{status}"))
+    stage.wait_for(lambda stage: screen_text(stage).endswith(f"\n\n>\n{status}"))
 
 
 def wait_idle(stage: AnyStage) -> None:
@@ -136,15 +136,15 @@ def answer(stage: AnyStage, text: str, key: str) -> None:
 # ---- reading ---------------------------------------------------------------------------------
 
 
-def told(stage: AnyStage) -> str:
-    """All that stands in the terminal, the directory of the client replaced by `{cwd}`."""
+def screen_text(stage: AnyStage) -> str:
+    """All text in the terminal, the directory of the client replaced by `{cwd}`."""
     return stage.text.rstrip().replace(str(stage.home), "{cwd}")
 
 
 def turns(stage: AnyStage) -> list[tuple[str, str]]:
-    """What was said, and what came of it, of a client that has ended."""
-    _, *rest = re.split(r"^> (.*)\n", told(stage), flags=re.MULTILINE)
-    return [(said, came.strip("\n")) for said, came in zip(rest[::2], rest[1::2], strict=True)]
+    """The prompts and the turns after them, of a client that has ended."""
+    _, *rest = re.split(r"^> (.*)\n", screen_text(stage), flags=re.MULTILINE)
+    return [(prompt, turn.strip("\n")) for prompt, turn in zip(rest[::2], rest[1::2], strict=True)]
 
 
 def blocks(text: str) -> list[str]:

@@ -21,8 +21,8 @@ from tests.support.client_stage import (
     ends,
     foreign,
     leave,
-    say,
-    told,
+    screen_text,
+    send_prompt,
     turns,
     wait_idle,
     wait_prompt,
@@ -301,15 +301,15 @@ def test_of_much_text_every_character_stands_in_the_scrollback(
 def test_an_agent_that_wants_a_login_gets_one_at_the_start(version: Version) -> None:
     with client(version, "auth") as stage:
         stage.wait_for("Enter chooses")
-        assert told(stage) == (
+        assert screen_text(stage) == (
             "Twofold demo agent requires a login. How do you want to log in?\n"
             "> Token: Any token will do: none is asked\n"
             "Up and Down move, Enter chooses, Esc leaves"
         )
         stage.press("enter")
         wait_prompt(stage)
-        assert told(stage).startswith("Logging in: Token\nTwofold ")
-        say(stage, "/echo in")
+        assert screen_text(stage).startswith("Logging in: Token\nTwofold ")
+        send_prompt(stage, "/echo in")
         leave(stage)
         assert turns(stage) == [("/echo in", "echo: in")]
 
@@ -320,7 +320,7 @@ def test_who_does_not_want_to_log_in_leaves(version: Version) -> None:
         stage.wait_for("Esc leaves")
         stage.press("esc")
         ends(stage, 0)
-        assert told(stage) == ""
+        assert screen_text(stage) == ""
 
 
 @BOTH
@@ -332,14 +332,14 @@ def test_what_is_told_of_a_session_before_it_is_there_stands_above_the_first_pro
         wait_status(stage, STATUS)
         leave(stage)
         early = "This session was told of before it was there."
-        assert told(stage).endswith(f"Ctrl-D leaves.\n\n{early}")
+        assert screen_text(stage).endswith(f"Ctrl-D leaves.\n\n{early}")
 
 
 @BOTH
 def test_an_agent_that_never_answers_is_waited_for_until_ctrl_c(version: Version) -> None:
     with client(version, "silent") as stage:
         stage.wait_for("… 1 s")
-        assert told(stage).startswith("Starting ")
+        assert screen_text(stage).startswith("Starting ")
         stage.press("ctrl-c")
         ends(stage, 5)
 
@@ -361,10 +361,10 @@ def test_a_turn_that_does_not_end_is_left_by_a_second_ctrl_c(
         wait_idle(stage)  # a turn that is cancelled before it begins does not begin
         stage.press("ctrl-c")
         status = f"⊘ cancelling · Ctrl-C again gives up and leaves · {STATUS}"
-        stage.wait_for(lambda stage: told(stage).endswith(f"> /{name}\n{said}\n{status}"))
+        stage.wait_for(lambda stage: screen_text(stage).endswith(f"> /{name}\n{said}\n{status}"))
         stage.press("ctrl-c")
         ends(stage, 5)
-        assert told(stage).endswith(f"> /{name}\n{said}".rstrip())
+        assert screen_text(stage).endswith(f"> /{name}\n{said}".rstrip())
 
 
 @BOTH
@@ -404,8 +404,10 @@ def test_what_comes_late_is_printed_above_the_prompt_and_what_is_typed_stays(
         stage.type("/echo what I ty")
         stage.wait_for("✓ Tidy up  (completed)")
         stage.wait_for(lambda stage: "> /echo what I ty" in stage.screen())
-        assert told(stage).partition("> /late-updates\n\n")[2].startswith(f"{LATE}\n\n> /echo")
-        say(stage, "pe")
+        assert (
+            screen_text(stage).partition("> /late-updates\n\n")[2].startswith(f"{LATE}\n\n> /echo")
+        )
+        send_prompt(stage, "pe")
         leave(stage)
         assert turns(stage) == [("/late-updates", LATE), ("/echo what I type", "echo: what I type")]
 

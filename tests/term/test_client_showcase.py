@@ -15,8 +15,8 @@ from tests.support.client_stage import (
     command,
     ends_well,
     leave,
-    say,
-    told,
+    screen_text,
+    send_prompt,
     turns,
     wait_prompt,
     wait_question,
@@ -212,11 +212,11 @@ def first_turn(version: Version) -> str:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_showcase_is_told_to_the_letter_and_every_answer_counts(version: Version) -> None:
-    with client(version, told_by="agent", columns=COLUMNS, rows=50) as stage:
+    with client(version, version_option_of="agent", columns=COLUMNS, rows=50) as stage:
         wait_prompt(stage)
         after = begin(stage, "showcase")
         wait_question(stage)
-        assert told(stage).endswith(changed(version) + ASKED[version] + KEYS)
+        assert screen_text(stage).endswith(changed(version) + ASKED[version] + KEYS)
         assert looks(stage, "y Run it")[:3] == (
             Run("  ", Look()),
             Run("y", Look("green", bold=True, reverse=True)),
@@ -226,10 +226,10 @@ def test_the_showcase_is_told_to_the_letter_and_every_answer_counts(version: Ver
         wait_prompt(stage, after)
         wait_status(stage, STATUS)
         wait_sending(stage)
-        assert told(stage) == f"{first_turn(version)}\n\n>\n{STATUS}"
+        assert screen_text(stage) == f"{first_turn(version)}\n\n>\n{STATUS}"
         for key in ("n", "esc", "a"):
             answer(stage, "showcase", key)
-        say(stage, "showcase")  # the agent does not ask again
+        send_prompt(stage, "showcase")  # the agent does not ask again
         leave(stage)
         assert turns(stage) == [
             ("showcase", ran(version, "allowed by a person")),
@@ -248,7 +248,7 @@ def test_the_settings_of_the_session_change_the_showcase_and_stand_in_the_status
         wait_prompt(stage)
         wait_status(stage, "Mode: Ask · Thoughts: Aloud")
         for command in ("/mode code", "/config thoughts quiet", "showcase", "/plan", "/usage"):
-            say(stage, command)
+            send_prompt(stage, command)
         tokens = "53k of 200k tokens, $0.05"
         wait_status(stage, f"Mode: Code · {tokens} · Thoughts: Quiet · No more negative zero")
         leave(stage)
@@ -275,7 +275,7 @@ def test_an_answer_for_good_is_given_again_without_asking(version: Version) -> N
     with client(version) as stage:
         wait_prompt(stage)
         answer(stage, "/permission", "d")
-        say(stage, "/permission")
+        send_prompt(stage, "/permission")
         leave(stage)
         call = "✗ $ Run make  (execute, failed)"
         assert turns(stage) == [
@@ -289,12 +289,12 @@ def test_in_tmux_the_showcase_is_the_same() -> None:
         wait_prompt(stage)
         begin(stage, "showcase")
         wait_question(stage)
-        assert told(stage).endswith(ASKED[2] + KEYS)
+        assert screen_text(stage).endswith(ASKED[2] + KEYS)
         stage.press("y")
         wait_status(stage, STATUS)
         stage.press("ctrl-d")
         ends_well(stage, 0)
-        assert told(stage) == first_turn(2)
+        assert screen_text(stage) == first_turn(2)
 
 
 # ---- how it looks ----------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def test_what_is_told_has_its_colours_and_the_agents_terminal_has_its_own() -> N
         assert [run.text for run in minus if run.look.reverse] == [":.0f"]
         assert [run.text for run in plus if run.look.reverse] == ["round(", ")"]
         leave(stage)
-        assert told(stage) == first_turn(2)  # in a terminal of 24 rows, too
+        assert screen_text(stage) == first_turn(2)  # in a terminal of 24 rows, too
 
 
 PLAIN, BOLD, DIM, GREEN = Look(), Look(bold=True), Look(dim=True), Look("green")
