@@ -16,6 +16,7 @@ from tests.client.test_terminals import desk
 from tests.client.test_terminals import run as in_time
 from tests.session.test_laws import opcodes
 from tests.support.bridge_stage import Heard, Stage
+from tests.support.down_talk import Talk
 from tests.support.idle_clock import simulated, until
 from tests.support.raw_agent import IDLE, Problems, talk
 from tests.support.raw_client import Ids, an_agent, run, settled, talking
@@ -270,18 +271,21 @@ def test_requests_across_a_bridge_have_a_bound(monkeypatch: pytest.MonkeyPatch) 
     assert len(stage.agent.asked("_x/ask")) == 3
 
 
+@pytest.mark.parametrize("version", [1, 2])
 def test_sessions_that_an_agent_makes_up_across_a_bridge_have_a_bound(
-    monkeypatch: pytest.MonkeyPatch,
+    version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exchange, "SESSIONS", 2)
-    stage = Stage()
+    stage: Stage | Talk = Stage() if version == 1 else Talk()
     for n in range(4):
         content = {"type": "text", "text": "x"}
-        update = {"sessionUpdate": "agent_message_chunk", "content": content}
+        update = {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": content}
         stage.update(update, session=f"s{n}")
-    assert len(stage.up.sessions) == 2
+    sessions = stage.up.sessions if isinstance(stage, Stage) else stage.down.sessions
+    assert len(sessions) == 2
     assert [problem.kind for problem in stage.problems] == ["update", "update"]
-    assert "more than 2 sessions are open" in str(stage.problems[0])
+    for problem in stage.problems:
+        assert "more than 2 sessions are open" in str(problem)
 
 
 # ---- messages

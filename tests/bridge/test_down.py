@@ -1159,7 +1159,8 @@ def test_a_terminal_that_nobody_shows_is_a_loss_when_the_turn_is_over() -> None:
     talk.update(printed("out"), printed("put"))
     assert talk.lost == []
     talk.update(IDLE)
-    assert talk.reasons == ["version 1 shows a terminal only inside a tool call"]
+    reason = "version 1 shows a terminal only inside a tool call"
+    assert talk.lost == [("session/update", "update", reason)]
     talk.begin("u2")
     talk.update(IDLE)
     assert len(talk.lost) == 1

@@ -13,7 +13,7 @@ import pytest
 from tests.support import raw_process
 from tests.support.raw_process import raw_agent
 from tests.support.simulated import simulate
-from twofold.client.launch import Launch, Seconds, on_signals
+from twofold.client.launch import Launch, RecentStderr, Seconds, on_signals
 from twofold.client.negotiate import AgentSilent
 from twofold.transport.process import ProcessEnded
 from twofold.transport.tape import Tape
@@ -31,6 +31,19 @@ def initialize(request):
 
 def records(file: io.BytesIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.getvalue().splitlines()]
+
+
+# ---- standard error ----------------------------------------------------------------------------
+
+
+def test_what_is_read_of_standard_error_a_moment_after_a_failure_is_shown_too() -> None:
+    async def main() -> None:
+        stderr = RecentStderr()
+        stderr.add(b"one\n")
+        asyncio.get_running_loop().call_soon(stderr.add, b"two\n")
+        assert [line.strip() for line in (await stderr.settled())[1:]] == ["one", "two"]
+
+    simulate(main())
 
 
 # ---- clocks ------------------------------------------------------------------------------------

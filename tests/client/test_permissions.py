@@ -12,6 +12,7 @@ from tests.support.idle_clock import simulated, until, within
 from tests.support.raw_agent import CANCELLED, IDLE, RUNNING, Json, Problems, RawAgent, call, talk
 from twofold import ClientSession, Policy, Question, Rule
 from twofold.client.permissions import REMEMBERED
+from twofold.peer import answering
 from twofold.policy import parse_rule
 from twofold.wire.shared import PermissionOption
 
@@ -562,6 +563,24 @@ async def test_a_request_that_is_withdrawn_in_the_same_breath_leaves_nothing(ver
         table.agent.notify("$/cancel_request", {"requestId": "w"})
         assert (await within(1, asked))["error"]["code"] == -32800
         await until(lambda: table.session.state.permissions == {})
+
+
+@both
+@simulated
+async def test_a_request_that_is_refused_because_too_many_wait_is_not_asked(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "REFUSED", 1)
+    problems = Problems()
+    async with at_table(version, ask=later, problems=problems) as table:
+        first = table.ask("t", request_id="first")
+        await table.pending()
+        second = table.ask("u", request_id="second")
+        assert "requests at once" in (await within(1, second))["error"]["message"]
+        assert list(table.session.state.permissions) == ["first"]
+        await table.session.cancel()
+        assert await table.outcome(first) == "cancelled"
+    assert len(problems.of("limit")) == len(problems) == 1
 
 
 @both

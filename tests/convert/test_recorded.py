@@ -1,5 +1,7 @@
 """Requests and answers in a recording, where the ids of both sides meet."""
 
+from typing import Any
+
 import pytest
 
 from twofold.convert.recorded import RecordedRequests, handler_of
@@ -19,6 +21,26 @@ def test_an_answer_finds_its_request_though_both_sides_use_the_same_id() -> None
         assert pending.take(allowed, "client" if known else None) == "permission"
         assert pending.take(ended, "agent" if known else None) == "prompt"
         assert pending.take(ended) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "result"),
+    [
+        ("session/request_permission", {"outcome": {"outcome": "cancelled"}}),
+        ("elicitation/create", {"action": "decline"}),
+        ("fs/read_text_file", {"content": "x"}),
+        ("terminal/create", {"terminalId": "t"}),
+        ("terminal/output", {"output": "x", "truncated": False}),
+        ("terminal/wait_for_exit", {"exitCode": 0}),
+    ],
+)
+def test_a_result_that_only_a_client_sends_answers_the_agents_request(
+    method: str, result: dict[str, Any]
+) -> None:
+    pending: RecordedRequests[str] = RecordedRequests()
+    pending.add(Request(5, "session/prompt"), "prompt")
+    pending.add(Request(5, method), "asked")
+    assert pending.take(Response(5, result)) == "asked"
 
 
 def test_an_error_is_the_agents_where_nobody_knows_who_sent_it() -> None:

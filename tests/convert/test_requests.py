@@ -776,8 +776,9 @@ def test_a_method_that_the_other_version_lacks_is_refused(version: Version, meth
 @pytest.mark.parametrize("method", [*sorted(REMEMBERED), "session/prompt"])
 def test_what_needs_a_memory_is_left_to_the_translation(method: str) -> None:
     for function in (upgrade_result, downgrade_result):
-        with pytest.raises(NotConvertible, match="by a translation"):
+        with pytest.raises(NotConvertible, match="by a translation") as refusal:
             function(method, Capability(), Losses())
+        assert refusal.value.path == method
 
 
 # ---- config options, modes and commands by themselves --------------------------------------

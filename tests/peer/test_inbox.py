@@ -296,6 +296,20 @@ def test_the_sender_is_held_while_too_much_waits() -> None:
     simulate(main())
 
 
+def test_the_sender_is_not_held_while_as_much_waits_as_may() -> None:
+    async def main() -> None:
+        held: list[Inbox] = []
+        seen = Seen(hold=held.append, limit=1064)
+        seen.inbox.put(seen.slow, "slow")
+        seen.inbox.put(seen.note, "the limit", 1000)
+        assert held == []
+        seen.inbox.put(seen.note, "more")
+        assert held == [seen.inbox]
+        await seen.idle()
+
+    simulate(main())
+
+
 def test_messages_that_say_nothing_count_too() -> None:
     async def main() -> None:
         held: list[Inbox] = []

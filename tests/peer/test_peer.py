@@ -31,11 +31,12 @@ from twofold.wire.base import Malformed
 
 
 class Listening:
-    """A listener that serves every request with one handler."""
+    """A listener that serves every request with one handler, or refuses it with `refusal`."""
 
     def __init__(self) -> None:
         self.peer: Peer | None = None
         self.answer: Callable[[Request], Awaitable[Any]] = self._echo
+        self.refusal: RequestError | None = None
         self.told: list[Any] = []
         self.ends: list[Exception | None] = []
 
@@ -47,7 +48,10 @@ class Listening:
 
     def requested(self, request: Request) -> None:
         assert self.peer is not None
-        self.peer.serve(request, self.answer)
+        if self.refusal is None:
+            self.peer.serve(request, self.answer)
+        else:
+            self.peer.refuse(request, self.refusal)
 
     def notified(self, notification: Notification) -> None:
         self.told.append(notification.method)
@@ -432,6 +436,7 @@ def test_whoever_looks_at_an_answer_first_may_fail() -> None:
             end.say({"id": 1, "result": 1})
             with pytest.raises(ValueError, match="cannot look"):
                 await asking
+            assert end.kinds == ["handler"]
             end.wire.end()
             with pytest.raises(ValueError, match="cannot look"):
                 await other
@@ -697,6 +702,7 @@ def test_much_is_sent_without_waiting_for_the_end_of_the_turn() -> None:
 def test_senders_wait_while_the_peer_does_not_read() -> None:
     async def main() -> None:
         async with ends() as end:
+            assert not end.peer.crowded
             end.peer.pause_writing()
             waiting = [asyncio.create_task(end.peer.room()) for _ in range(3)]
             await turns()
@@ -766,10 +772,7 @@ def test_a_peer_that_asks_and_never_reads_the_answers_has_to_wait(how: str) -> N
     async def main() -> None:
         end = Unread()
         if how == "refused":
-            error = RequestError(1, "y" * 500)
-            end.listener.requested = (  # type: ignore[method-assign]
-                lambda request: end.peer.refuse(request, error)
-            )
+            end.listener.refusal = RequestError(1, "y" * 500)
         writer = Writer(end.theirs)
         for index in range(20_000):
             if writer.full:
@@ -779,6 +782,20 @@ def test_a_peer_that_asks_and_never_reads_the_answers_has_to_wait(how: str) -> N
         assert writer.full  # it had to wait
         assert end.waiting <= 2 * HIGH_WATER
         await end.peer.close()
+
+    simulate(main())
+
+
+@pytest.mark.parametrize("refusal", [None, RequestError(1, "no")], ids=["served", "refused"])
+def test_nothing_is_kept_of_a_request_that_was_answered(refusal: RequestError | None) -> None:
+    async def main() -> None:
+        async with ends() as end:
+            end.listener.refusal = refusal
+            end.say(*({"id": index, "method": "m"} for index in range(3)))
+            assert len(await end.answers(3)) == 3
+            await turns()
+            answering = end.peer._answering
+            assert not any((answering._fresh, answering._served, answering._tasks))
 
     simulate(main())
 

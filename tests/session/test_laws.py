@@ -101,6 +101,14 @@ def output_chunk(terminal_id: str, data: bytes) -> Json:
     }
 
 
+def summary_chunk(text: str) -> Json:
+    return {
+        "sessionUpdate": "compaction_summary_chunk",
+        "compactionId": "c",
+        "content": {"type": "text", "text": text},
+    }
+
+
 def message_of(session: Session, message_id: str, role: Any = "agent") -> Message:
     return session.messages[role][message_id]
 
@@ -396,11 +404,7 @@ STREAMED: dict[str, Json] = {
         "content": {"type": "content", "content": {"type": "text", "text": "x"}},
     },
     "a chunk of terminal output": output_chunk("t", b"x" * 30),
-    "a chunk of a compaction's summary": {
-        "sessionUpdate": "compaction_summary_chunk",
-        "compactionId": "c",
-        "content": {"type": "text", "text": "x"},
-    },
+    "a chunk of a compaction's summary": summary_chunk("x"),
     "a chunk of a message between sessions": chunk("m", "x", "session_message_chunk"),
     "a notice": {"sessionUpdate": "notice", "severity": "info", "title": "t"},
     "an unknown update": {"sessionUpdate": "_x", "n": 1},
@@ -645,10 +649,23 @@ def test_a_snapshot_has_one_upsert_for_each_entry_and_ends_with_the_state(
             assert update.message_id == entry.message_id  # type: ignore[union-attr]
 
 
+def test_a_snapshot_of_a_turn_that_ended_without_a_reason_runs_before_it_ends() -> None:
+    left_open = tool_call("a", status="in_progress")
+    expected = [left_open, state("running"), state("idle")]
+    assert snapshot_json(state("running"), left_open, state("idle")) == expected
+
+
 def test_a_snapshot_keeps_what_nobody_knows() -> None:
     update = tool_call(kind="_dance", status="waltzing", content=[{"type": "_step"}], futureField=1)
     unknown = {"sessionUpdate": "_x", "payload": [1]}
     assert snapshot_json(update, unknown) == [update, unknown, state("idle")]
+
+
+@pytest.mark.parametrize("part", DEFAULTS)
+def test_a_snapshot_keeps_the_fields_that_nobody_knows(part: str) -> None:
+    _, update = DEFAULTS[part]
+    unknown = {**update, "futureField": 1}
+    assert snapshot_json(unknown, update) == [unknown, state("idle")]
 
 
 # ---- upserts, chunks, ids --------------------------------------------------------------------
@@ -722,6 +739,14 @@ def test_any_interleaving_of_chunks_adds_up_per_message(steps: list[tuple[str, s
 def test_a_chunk_is_one_item_and_is_never_glued_to_another() -> None:
     session = folded(chunk("m", "a"), chunk("m", ""), chunk("m", "b"))
     assert message_of(session, "m").content == [TextContent("a"), TextContent(""), TextContent("b")]
+
+
+def test_the_chunks_of_a_compactions_summary_append_to_what_an_update_set() -> None:
+    session = folded(
+        summary_chunk("lost"), {**COMPACTION, "summary": [{"type": "text", "text": "a"}]}
+    )
+    session.apply(v2_struct(summary_chunk("b")))
+    assert session.compactions["c"].summary == [TextContent("a"), TextContent("b")]
 
 
 def test_the_meta_of_a_chunk_patches_nothing() -> None:
@@ -925,6 +950,12 @@ def test_a_call_that_is_opened_again_belongs_to_the_turn_that_opens_it() -> None
     )
     session.cancel()
     assert [update.tool_call_id for update in session.cancelled_calls()] == ["a"]
+
+
+@pytest.mark.parametrize("before", [[], [tool_call("a", status="completed")]], ids=["new", "known"])
+def test_a_call_that_is_opened_after_its_turn_is_left_open(before: list[Json]) -> None:
+    session = folded(*turn(*before), tool_call("a", status="in_progress"))
+    assert outcomes(session) == {"a": "left_open"}
 
 
 def test_a_call_in_the_background_goes_on_after_its_turn() -> None:
