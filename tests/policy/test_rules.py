@@ -37,6 +37,7 @@ from twofold.policy import (
     with_shown,
     write_policy,
 )
+from twofold.policy.rules import MOST_WORDS
 from twofold.session import Session
 from twofold.wire import codec, v2
 from twofold.wire.base import Fault
@@ -835,6 +836,16 @@ def test_what_is_too_large_to_be_looked_at_is_asked_if_something_in_it_may_be_re
     assert not allow(kind="read").matches(replace(Subject("read"), partial=True))
 
 
+@pytest.mark.parametrize(("more", "decision"), [(0, "allow"), (1, "ask")])
+def test_so_many_words_are_tried_as_paths_and_with_one_more_a_person_is_asked(
+    more: int, decision: str
+) -> None:
+    command = " ".join(["a"] * (MOST_WORDS + more))
+    subject = judged_as({"kind": "execute", "rawInput": {"command": command}})
+    policy = Policy([reject(path="/etc/**"), allow(kind="execute")])
+    assert policy.decide(subject).decision == decision
+
+
 @given(subjects)
 def test_what_an_allow_rule_matches_the_same_patterns_reject(subject: Subject) -> None:
     for rule in (
@@ -1317,6 +1328,22 @@ def test_what_is_too_large_to_compare_is_not_allowed_for_always() -> None:
         assert remembered(subject, option("reject_always")) is not None
 
 
+@pytest.mark.parametrize("field", ["args", "env"])
+def test_what_is_nested_too_deep_to_compare_is_not_allowed_for_always(field: str) -> None:
+    deep: Any = "x"
+    for _ in range(900):
+        deep = [deep]
+    request = about({"kind": "execute", "rawInput": {"command": "make", field: [deep]}})
+
+    def judged_below(frames: int) -> Subject:
+        return judged_below(frames - 1) if frames else subject_of(request, Session("s"))
+
+    subject = judged_below(100)
+    assert subject.partial
+    assert remembered(subject, option("allow_always")) is None
+    assert remembered(subject, option("reject_always")) is not None
+
+
 def test_what_was_remembered_is_not_written_to_a_file_that_cannot_hold_it() -> None:
     with pytest.raises(BadRule, match="remembered for one session"):
         write_policy(Policy([always(SHOWN)]))
@@ -1411,6 +1438,11 @@ LINES: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"rawInput": {"command": "a\nb"}}, "execute, command: a b", ""),
     ({"kind": "fetch", "title": "Fetch", "rawInput": {"url": "http://x"}}, "fetch", ""),
+    (
+        {"rawInput": {"command": "x" * 400}},
+        f"execute, command: {'x' * 400}",
+        "",
+    ),
     (
         {"rawInput": {"command": "x" * 500}},
         f"execute, command: {'x' * 400}… (100 more characters)",

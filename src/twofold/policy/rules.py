@@ -323,7 +323,7 @@ class _Judged:
         """Every file that a string may name, as steps from the root."""
         found: dict[str, None] = {}
         for number, word in enumerate(self._words()):
-            if number > MOST_WORDS:
+            if number >= MOST_WORDS:
                 self._too_much = True
                 break
             found |= dict.fromkeys(self._places(word))

@@ -311,7 +311,10 @@ class _Found:
         if self._values > MOST_VALUES or depth > DEEPEST:
             self._partial = True
         elif letters in VARIABLES and value:
-            self._env += _variables(value)
+            try:
+                self._env += _variables(value)
+            except RecursionError:  # a value too deep to be written as text
+                self._partial = True
         elif isinstance(value, str):
             self._string(key, letters, value)
         elif isinstance(value, list) and letters in COMMANDS:
