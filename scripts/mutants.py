@@ -7,9 +7,10 @@ A mutant is one small change: a comparison flipped, a boundary moved, a conditio
 dropped, `and` and `or` exchanged, other arithmetic, another constant, a statement removed, two
 arguments exchanged, None returned. It is killed when a test fails or does not end in time.
 
-The tests run once unchanged, to record which test calls which function. A mutant is then run
+The unit tests run once unchanged, to record which test calls which function. A mutant is then run
 against the tests that call its function, near ones and quick ones first, and ends with the first
-failure. Every run is in a copy of the tree, never in the tree itself.
+failure. Every run is in a copy of the tree, never in the tree itself. A test that starts programs
+counts as a unit test only in the folder of one of these rooms: what runs commands is tested so.
 
 Left alone is what no test should hold: docstrings, messages and log lines, `__repr__`, types,
 assertions, and numbers that are named at the top of a module (limits and times).
@@ -34,6 +35,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from difflib import unified_diff
+from itertools import zip_longest
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
@@ -43,7 +45,6 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = "src/twofold"
 ROOMS: Final = ("session", "convert", "policy", "bridge", "peer", "client")
 KEPT: Final = ROOT / "build" / "mutants"
-MARKERS: Final = "not processes and not peers"
 COPIED: Final = ("src", "tests", "docs", "samples", "scripts", "benchmarks")
 MEMORY: Final = 8 << 30
 """How many bytes of address space a run may take: a mutant may never stop to allocate."""
@@ -143,16 +144,19 @@ def changes(room: str) -> Iterator[Change]:
 
 
 def chosen(rooms: Sequence[str], count: int, seed: int) -> list[Mutant]:
-    """`count` mutants of these rooms: the same for the same source and number `seed`."""
-    every = [change for room in rooms for change in changes(room)]
-    random.Random(seed).shuffle(every)
+    """`count` mutants, as many of each room: the same for the same source and number `seed`."""
+    shuffled = random.Random(seed)
+    pools = []
+    for room in rooms:
+        pool = [*changes(room)]
+        shuffled.shuffle(pool)
+        pools.append(pool)
     made: list[Mutant] = []
-    for change in every:
-        if len(made) == count:
+    for each_room in zip_longest(*pools):
+        made += [mutant for change in each_room if change and (mutant := change.made())]
+        if len(made) >= count:
             break
-        if mutant := change.made():
-            made.append(mutant)
-    return made
+    return made[:count]
 
 
 class Mutator:
@@ -342,7 +346,7 @@ def _record(copy: "Copy", paths: Sequence[str], jobs: int) -> dict[str, Any]:
     folder = copy.root / "recorded"
     folder.mkdir()
     options = ["-n", str(jobs), "--dist", "loadfile"] if jobs > 1 else []
-    copy.pytest([*options, "-m", MARKERS, *paths], seconds=7200, TWOFOLD_RECORD=str(folder))
+    copy.pytest([*options, *paths], seconds=7200, TWOFOLD_RECORD=str(folder))
     numbers: dict[str, int] = {}
     tests, failed = [], []
     for part in sorted(folder.iterdir()):
@@ -446,6 +450,7 @@ class Copy:
                 "PYTHONPATH": str(self._tree / "src"),
                 "PYTEST_DEBUG_TEMPROOT": str(self.root),
                 "CI": "true",  # examples of hypothesis are then the same in every run
+                "TWOFOLD_FUZZ_SECONDS": "2",
                 **env,
             },
             stdin=subprocess.DEVNULL,

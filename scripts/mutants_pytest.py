@@ -17,6 +17,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from scripts.mutants import ROOMS
+
 ROOT = Path.cwd()
 SOURCE = f"{ROOT}/src/twofold/"
 
@@ -40,6 +42,10 @@ class Recorder:
         self._codes: set[CodeType] = set()
         self._outcomes: set[str] = set()
         self._seconds = 0.0
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if _is_unit_test(item)]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -66,3 +72,9 @@ class Recorder:
     def _called(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(SOURCE):
             self._codes.add(frame.f_code)
+
+
+def _is_unit_test(item: pytest.Item) -> bool:
+    if item.get_closest_marker("processes"):
+        return item.path.parent.name in ROOMS
+    return not item.get_closest_marker("peers")
