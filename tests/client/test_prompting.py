@@ -270,6 +270,27 @@ async def test_a_prompt_into_running_work_ends_with_that_work() -> None:
 
 
 @simulated
+async def test_a_prompt_into_running_work_waits_for_a_slow_handler_of_its_end() -> None:
+    async with talk(2, handler_timeout=1000) as (client, agent):
+        session = await client.new_session("/work")
+        handled: list[str] = []
+
+        @session.on_update
+        async def slowly(update: v2.SessionUpdate) -> None:
+            if isinstance(update, v2.StateUpdate):
+                await asyncio.sleep(100)
+                handled.append(update.state)
+
+        agent.update(RUNNING)
+        await asyncio.sleep(101)
+        turn = start(session)
+        agent.answer(await agent.heard("session/prompt"), INSERTED)
+        agent.update(said("one"), IDLE)
+        await turn
+        assert handled == ["running", "idle"]
+
+
+@simulated
 async def test_an_agent_that_claims_2_and_answers_with_a_stop_reason_has_ended_its_turn() -> None:
     problems = Problems()
     async with talk(2, problems=problems) as (client, agent):
@@ -280,7 +301,7 @@ async def test_an_agent_that_claims_2_and_answers_with_a_stop_reason_has_ended_i
         agent.answer(prompt, {"stopReason": "refusal"})
         reply = await within(1, turn)
         assert (reply.text, reply.stop_reason) == ("one", "refusal")
-        assert session.state.state == "idle"
+        assert (session.state.state, session.state.stop_reason) == ("idle", "refusal")
     assert {problem.kind for problem in problems} == {"version"}
 
 
@@ -646,6 +667,29 @@ async def test_a_turn_is_given_up_in_time_even_if_a_handler_is_stuck(version: in
         await until(lambda: session._opened.inbox.busy)
         await within(6, session.cancel(give_up=5))
         assert (await within(3, turn)).given_up
+
+
+@both
+@simulated
+async def test_a_prompt_that_is_given_up_before_it_begins_leaves_no_turn_open(version: int) -> None:
+    async with talk(version, problems=Problems(), handler_timeout=1000) as (client, agent):
+        session = await client.new_session("/work")
+        released = asyncio.Event()
+
+        @session.on_update
+        async def stuck(update: v2.SessionUpdate) -> None:
+            if isinstance(update, v2.AgentMessageChunk):
+                await released.wait()
+
+        agent.update(said("one"))
+        await until(lambda: session._opened.inbox.busy)
+        turn = start(session)
+        await agent.heard("session/prompt")
+        await within(6, session.cancel(give_up=5))
+        assert (await within(3, turn)).given_up
+        released.set()
+        await until(lambda: not session._opened.inbox.busy)
+        assert not session.in_turn
 
 
 @both

@@ -54,6 +54,25 @@ async def test_pieces_are_read_as_they_arrive_and_then_the_reply(version: int) -
         assert (stream.reply.text, stream.reply.stop_reason) == ("one two three", "end_turn")
 
 
+@simulated
+async def test_a_stream_has_nothing_of_the_work_that_its_prompt_is_held_back_for() -> None:
+    async with talk(2) as (client, agent):
+        session = await client.new_session("/work")
+        agent.update(RUNNING)
+        await until(lambda: session.state.state == "running")
+        stream, pieces = session.stream("hello"), list[str]()
+        reading = asyncio.create_task(read(stream, pieces))
+        prompt = await agent.heard("session/prompt")
+        agent.update(said("other", "m1"))
+        await asyncio.sleep(1)
+        agent.update(IDLE)
+        agent.answer(prompt, {"messageId": "u1"})
+        agent.update(RUNNING, said("own", "m2"), IDLE)
+        await reading
+        assert pieces == ["own"]
+        assert stream.reply.text == "own"
+
+
 TEXTS = st.lists(
     st.tuples(
         st.sampled_from(["chunk", "thought", "call", "whole", "user"]),
