@@ -321,6 +321,16 @@ def test_a_ctrl_c_between_a_question_and_the_prompt_does_not_leave() -> None:
         wait_question(stage)
         stage.press("y")
         stage.wait_gone("waiting for you")
+        # it is a key of the turn, which has nothing to cancel any more, or one of the prompt
+        stage.press("ctrl-c")
+        leave(stage)
+
+
+def test_a_ctrl_c_at_an_empty_prompt_shows_how_to_leave() -> None:
+    with client("--start", "hello", agent=raw_agent(ASKS_LATER)) as stage:
+        wait_question(stage)
+        stage.press("y")
+        stage.wait_for(at_prompt)
         stage.press("ctrl-c")
         stage.wait_for("Ctrl-C once more or Ctrl-D leaves")
         leave(stage)
