@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from twofold.convert.line_diff import changed_lines
-from twofold.convert.patches import BadPatch, FilePatch, git_patch, parse_patch
+from twofold.convert.patches import BadPatch, FilePatch, git_patch, parse_patch, read_patch
 
 P = "/home/user/project/src/config.json"
 
@@ -697,3 +697,13 @@ def test_a_small_edit_is_written_as_git_writes_it(tmp_path: Path) -> None:
     headings = re.compile(r"(?<= @@).*")  # Git tells which function a hunk is in
     ours = git_patch("a file", old, new)
     assert ours[ours.index("@@") :] == headings.sub("", theirs[theirs.index("@@") :])
+
+
+def test_a_line_between_the_names_and_the_first_hunk_is_shown() -> None:
+    (file,) = read_patch("--- a/x\n+++ b/x\nand more\n@@ -1 +1 @@\n-a\n+b\n")
+    assert file.lines == [
+        ("note", "and more"),
+        ("hunk", "@@ -1 +1 @@"),
+        ("removed", "a"),
+        ("added", "b"),
+    ]

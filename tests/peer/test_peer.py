@@ -800,6 +800,29 @@ def test_nothing_is_kept_of_a_request_that_was_answered(refusal: RequestError | 
     simulate(main())
 
 
+def test_closing_answers_a_batch_with_errors_where_there_is_no_answer_yet() -> None:
+    async def main() -> None:
+        end = Ends()
+
+        async def answer(request: Request) -> Any:
+            if request.method == "slow":
+                await asyncio.get_running_loop().create_future()
+            return "done"
+
+        end.listener.answer = answer
+        asked = [line({"id": 1, "method": "m"}), line({"id": 2, "method": "slow"})]
+        end.wire.deliver(b"[" + b",".join(map(bytes.strip, asked)) + b"]\n")
+        await turns()
+        assert end.wire.written == []
+        await end.peer.close()
+        written: list[Any] = end.wire.written
+        ((done, slow),) = written
+        assert (done["id"], done["result"]) == (1, "done")
+        assert (slow["id"], slow["error"]["code"]) == (2, -32603)
+
+    simulate(main())
+
+
 def test_a_peer_that_reads_the_answers_at_last_may_ask_more() -> None:
     async def main() -> None:
         async with ends() as end:

@@ -836,6 +836,11 @@ def test_what_is_too_large_to_be_looked_at_is_asked_if_something_in_it_may_be_re
     assert not allow(kind="read").matches(replace(Subject("read"), partial=True))
 
 
+def test_a_rule_about_commands_matches_nothing_where_there_is_no_text() -> None:
+    assert reject(command="* *").matches(Subject("read", title="a b"))
+    assert not reject(command="* *").matches(Subject("read"))
+
+
 @pytest.mark.parametrize(("more", "decision"), [(0, "allow"), (1, "ask")])
 def test_so_many_words_are_tried_as_paths_and_with_one_more_a_person_is_asked(
     more: int, decision: str
@@ -1298,6 +1303,15 @@ def test_always_is_for_what_this_client_would_do() -> None:
     assert rule is not None
     assert rule.matches(one)
     assert not rule.matches(other)
+
+
+def test_what_this_client_asks_for_itself_is_compared_with_its_description() -> None:
+    def shown(**fields: Any) -> str:
+        params = {"sessionId": "s", "title": "Run?", "options": [], **fields}
+        return with_shown(Subject("execute"), decoded(params)).shown
+
+    assert shown(description="a") == shown(description="a")
+    assert len({shown(), shown(description="a"), shown(description="b")}) == 3
 
 
 def test_always_is_for_the_call_as_it_was_before_the_request_shortened_it() -> None:
