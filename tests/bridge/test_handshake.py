@@ -587,6 +587,17 @@ async def test_requests_before_initialize_are_refused() -> None:
         assert "result" in await stage.initialize(CLIENTS["v1"][1])
 
 
+@pytest.mark.parametrize("sender", ["client", "agent"])
+@on_a_loop
+async def test_noise_in_a_batch_before_initialize_is_reported_with_its_sender(sender: str) -> None:
+    async with play(both, restarts=False) as stage:
+        side: Hand = stage.client if sender == "client" else stage.agent
+        side.deliver(b"[5]\n")
+        (problem,) = stage.problems
+        assert problem.kind == "noise"
+        assert problem.text.startswith(f"The {sender} sent an unexpected message")
+
+
 @pytest.mark.parametrize("agent", ["v1", "v2", "answers later", "dies on 2", "refuses 2"])
 @pytest.mark.parametrize("client", ["v1", "v2"])
 @pytest.mark.parametrize("batch", [False, True])

@@ -642,6 +642,12 @@ def test_bytes_that_are_no_text_are_replaced_and_still_within_the_limit() -> Non
     assert truncated
 
 
+def test_output_that_is_as_long_as_the_limit_is_kept_whole_even_if_it_is_no_text() -> None:
+    output = Output(4)
+    output.add(b"\x80abc")
+    assert output.kept() == b"\x80abc"
+
+
 def test_half_a_character_is_not_shown_until_the_other_half_is_there(tmp_path: Path) -> None:
     async def story(let_go: Callable[[], None]) -> None:
         async with desk(tmp_path) as at:
