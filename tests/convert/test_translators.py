@@ -385,9 +385,11 @@ def test_terminal_output_that_came_in_deltas_is_there_once_when_all_of_it_follow
 
 
 def test_terminal_output_under_both_names_in_one_update_is_there_once() -> None:
-    told = {"terminal_id": "x", "data": "hi"}
-    both = call_update(_meta={"terminal_output": told, "terminal_output_delta": told})
-    assert screen(Up(), both) == "hi"
+    def both(data: str) -> Json:
+        output = {"terminal_id": "x", "data": data}
+        return call_update(_meta={"terminal_output": output, "terminal_output_delta": output})
+
+    assert screen(Up(), both("hi"), both("!")) == "hi!"
 
 
 def test_a_call_without_content_shows_the_terminal_that_it_has_output_of() -> None:
