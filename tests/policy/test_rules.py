@@ -836,6 +836,13 @@ def test_what_is_too_large_to_be_looked_at_is_asked_if_something_in_it_may_be_re
     assert not allow(kind="read").matches(replace(Subject("read"), partial=True))
 
 
+@pytest.mark.parametrize("field", ["name", "uri", "description"])
+def test_a_rule_that_rejects_a_path_finds_it_in_every_text_of_a_link(field: str) -> None:
+    link = {"type": "resource_link", "name": "n", "uri": "x:y", field: "/etc/passwd"}
+    subject = judged_as({"kind": "read", "content": [{"type": "content", "content": link}]})
+    assert reject(path="/etc/**").matches(subject)
+
+
 def test_a_rule_about_commands_matches_nothing_where_there_is_no_text() -> None:
     assert reject(command="* *").matches(Subject("read", title="a b"))
     assert not reject(command="* *").matches(Subject("read"))
