@@ -262,6 +262,13 @@ def test_a_question_from_before_the_turn_is_not_one_of_the_turn() -> None:
     assert stage.client.told("$/cancel_request") == [], "the first question is still open"
 
 
+def test_a_question_of_an_unknown_mode_belongs_to_its_session_too() -> None:
+    stage = Stage()
+    stage.prompt()
+    elicit(stage, mode="_voice", sessionId="s")
+    assert stage.client.states == ["running", "requires_action"]
+
+
 def test_a_question_that_the_agent_does_not_wait_for_is_void_at_the_end_of_the_turn() -> None:
     stage = Stage()
     stage.prompt()

@@ -486,3 +486,12 @@ def test_a_command_that_does_not_exist_is_not_started() -> None:
 def test_a_command_that_is_one_text_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match=r"a list of words, such as \['some agent'\]"):
         connect("some agent")
+
+
+@pytest.mark.parametrize("declared", [False, True])
+@simulated
+async def test_an_agent_can_delete_sessions_only_if_it_declares_it(declared: bool) -> None:
+    session: Json = {"delete": {}} if declared else {}
+    hello = {**V2, "capabilities": {"session": session}}
+    async with talk(2, {"initialize": hello}) as (client, _):
+        assert client.can("delete") == declared

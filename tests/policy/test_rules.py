@@ -38,6 +38,7 @@ from twofold.policy import (
     write_policy,
 )
 from twofold.policy.rules import MOST_WORDS
+from twofold.policy.subject import DEEPEST
 from twofold.session import Session
 from twofold.wire import codec, v2
 from twofold.wire.base import Fault
@@ -1347,6 +1348,14 @@ def test_what_is_too_large_to_compare_is_not_allowed_for_always() -> None:
         assert subject.partial
         assert remembered(subject, option("allow_always")) is None
         assert remembered(subject, option("reject_always")) is not None
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_so_many_levels_of_the_input_are_looked_at_and_no_more(more: int) -> None:
+    deep: Any = "x"
+    for _ in range(DEEPEST - 1 + more):
+        deep = [deep]
+    assert judged_as({"kind": "read", "rawInput": {"value": deep}}).partial == bool(more)
 
 
 @pytest.mark.parametrize("field", ["args", "env"])
