@@ -1479,6 +1479,13 @@ LINES: list[tuple[dict[str, Any], str, str]] = [
         "",
     ),
     (
+        {"kind": "read", "locations": [{"path": f"/{n}"} for n in range(10)]},
+        "read, " + ", ".join(f"path: /{n}" for n in range(10)),
+        '{"decision": "allow", "kind": "read", "path": ['
+        + ", ".join(f'"/{n}"' for n in range(10))
+        + "]} in a --policy file would allow it",
+    ),
+    (
         {"kind": "read", "locations": [{"path": f"/{n}"} for n in range(12)]},
         "read, " + ", ".join(f"path: /{n}" for n in range(10)) + ", and 2 more paths",
         '{"decision": "allow", "kind": "read", "path": ['
