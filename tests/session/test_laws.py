@@ -1090,6 +1090,14 @@ def test_a_settled_permission_is_gone_and_settling_it_again_is_nothing() -> None
     assert list(session.permissions) == ["1"]
 
 
+def test_sessions_are_compared_without_their_decisions_because_no_snapshot_holds_them() -> None:
+    session = Session("s")
+    session.ask(1, permission())
+    session.settle(1, CancelledPermissionOutcome())
+    assert session.decisions
+    assert session == Session("s")
+
+
 def test_a_status_during_a_pending_permission_leaves_it_pending() -> None:
     session = Session("s")
     session.ask(1, permission(subject=about(status="pending")))
