@@ -356,7 +356,7 @@ def test_a_turn_is_cancelled_while_it_asks_and_another_one_works(tmp_path: Path)
 
 
 def test_a_second_ctrl_c_leaves_an_agent_that_does_not_stop() -> None:
-    with client("--start", "go", agent=demo("ignore-cancel", speed=1000)) as stage:
+    with client("--start", "go", agent=demo("ignore-cancel", speed=1)) as stage:
         stage.wait_for("whatever you do")
         stage.press("ctrl-c")
         stage.wait_for("cancelling")

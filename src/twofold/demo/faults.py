@@ -221,7 +221,8 @@ async def after_cancel(scene: Scene) -> None:
 
 
 async def ignore_cancel(scene: Scene) -> None:
-    await scene.say("I do not stop, whatever you do.")
+    # without the pause of `scene.say`, in which a cancel would end the turn
+    await scene.turn.say("I do not stop, whatever you do.")
     await scene.until_gone()
 
 
