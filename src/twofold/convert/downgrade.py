@@ -92,8 +92,6 @@ def downgrade(update: v2.SessionUpdate, losses: Losses) -> list[v1.SessionUpdate
 def downgrade_simple(update: v2.SessionUpdate, losses: Losses) -> list[v1.SessionUpdate]:
     """An update that needs no memory in any case."""
     match update:
-        case v2.ContentChunk():
-            return [downgrade_chunk(update, losses)]
         case v2.StateUpdate():
             losses.report("update", "version 1 has no session state but the result of a prompt")
             return []
