@@ -69,7 +69,7 @@ ENDS: dict[str, Expected] = {
         {"twice-1": ("Read notes.txt", "read", "completed")},
     ),
     "/permission-first": Expected(
-        ["Nobody had told of the tool call before it asked."],
+        ["The permission request came before its tool call."],
         {"asked-1": ("Delete the build", "delete", "completed")},
     ),
     "/string-output": Expected(

@@ -54,7 +54,7 @@ def test_an_early_update_comes_before_the_session_and_is_not_lost(version: Versi
         async with meeting(version, "early-update") as met:
             session = await met.client.new_session()
             assert order_of_new(met)[:2] == ["agent_message_chunk", "answer"]
-            early = ["This session was told of before it was there."]
+            early = ["This update was sent before its session was created."]
             assert messages_of(session.state, "agent") == early
             assert met.problems == []
 
@@ -68,7 +68,7 @@ def test_a_command_makes_later_sessions_early(version: Version) -> None:
             first = await met.client.new_session()
             await first.prompt("/early-update")
             later = await met.client.new_session()
-            assert "before it was there" in messages_of(later.state, "agent")[0]
+            assert "before its session was created" in messages_of(later.state, "agent")[0]
 
     run(main())
 

@@ -91,7 +91,7 @@ The same tool call was announced twice.""",
   input: {"command": "rm -r build"}
   allowed by a person
 
-Nobody had told of the tool call before it asked.""",
+The permission request came before its tool call.""",
     "string-output": """\
 ✓ ⌕ List the files  (search, completed)
   input: *.py
@@ -121,7 +121,7 @@ Another message.""",
 The first message goes on after the second.
 
 The second message comes between.""",
-    "early-update": "From now on, new sessions are told of before they are answered.",
+    "early-update": "From now on, updates of a new session are sent before its response.",
     "after-cancel": f"""\
 ✓ $ Build everything  (execute, completed)
   42 of 43 files
@@ -331,7 +331,7 @@ def test_what_is_told_of_a_session_before_it_is_there_stands_above_the_first_pro
         wait_prompt(stage)
         wait_status(stage, STATUS)
         leave(stage)
-        early = "This session was told of before it was there."
+        early = "This update was sent before its session was created."
         assert screen_text(stage).endswith(f"Ctrl-D leaves.\n\n{early}")
 
 

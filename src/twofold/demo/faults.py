@@ -72,7 +72,7 @@ async def permission_first(scene: Scene) -> None:
     )
     status = "completed" if allowed else "failed"
     await scene.session.send(v2.ToolCallUpdate(call.tool_call_id, status=status))
-    await scene.say("Nobody had told of the tool call before it asked.")
+    await scene.say("The permission request came before its tool call.")
 
 
 async def string_output(scene: Scene) -> None:
@@ -175,7 +175,7 @@ async def interleaved(scene: Scene) -> None:
 
 # ---- updates at the wrong time, and answers that never come -----------------------------------
 
-EARLY = "This session was told of before it was there."
+EARLY = "This update was sent before its session was created."
 
 
 def send_early(session: AgentSession) -> None:
@@ -187,7 +187,7 @@ def send_early(session: AgentSession) -> None:
 
 async def early_update(scene: Scene) -> None:
     scene.demo.early = True
-    await scene.say("From now on, new sessions are told of before they are answered.")
+    await scene.say("From now on, updates of a new session are sent before its response.")
 
 
 async def late_updates(scene: Scene) -> None:
