@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import twofold
 from tests.bridge.test_handshake import CLIENTS, Play, play, v1, v2
 from tests.peer.test_peer import Ends
-from tests.support.raw_client import RawClient, Version, an_agent, run, settled, talking
+from tests.support.raw_client import RawClient, Version, an_agent, settled, talking
+from tests.support.real_time import in_real_time, run
 from twofold.rpc import connection
 from twofold.rpc.batches import Gathering
-from twofold.rpc.connection import Batch, read_line
-from twofold.rpc.messages import Request
+from twofold.rpc.connection import Batch, Request, read_line
 from twofold.transport.process import ProcessEnded
 
 Json = dict[str, Any]
@@ -31,8 +31,8 @@ def batch(*entries: Any) -> bytes:
     return json.dumps(entries).encode() + b"\n"
 
 
-def heard(messages: list[Json]) -> list[Any]:
-    """What came, arrays too."""
+def with_arrays(messages: list[Json]) -> list[Any]:
+    """The messages, typed so that they may be arrays."""
     return list(messages)
 
 
@@ -46,7 +46,7 @@ def codes(answers: Any) -> list[int]:
     return sorted(each["error"]["code"] for each in answers if "error" in each)
 
 
-# ---- gathering, without anyone who asks
+# ---- gathering the answers, without a peer
 
 identities = st.sampled_from([1, 2, "1", "a"])
 entries = st.lists(identities.map(lambda each: entry(id=each, method="m")) | st.just(5), max_size=8)
@@ -54,9 +54,9 @@ entries = st.lists(identities.map(lambda each: entry(id=each, method="m")) | st.
 
 @given(entries, st.randoms(use_true_random=False))
 def test_in_whatever_order_answers_come_the_last_one_sends_them_all(
-    said: list[Any], random: Any
+    messages: list[Any], random: Any
 ) -> None:
-    (event,) = read_line(batch(*said))
+    (event,) = read_line(batch(*messages))
     if not isinstance(event, Batch):
         return
     gathering = Gathering(strict=True)
@@ -70,8 +70,10 @@ def test_in_whatever_order_answers_come_the_last_one_sends_them_all(
     *before, last = lines
     assert not any(before)
     answers = json.loads(last)
-    assert len(answers) == len(said)
-    assert ids(answers) == sorted(json.dumps(each["id"] if each != 5 else None) for each in said)
+    assert len(answers) == len(messages)
+    assert ids(answers) == sorted(
+        json.dumps(each["id"] if each != 5 else None) for each in messages
+    )
 
 
 def test_a_second_answer_to_an_entry_changes_nothing() -> None:
@@ -133,13 +135,13 @@ def test_a_batch_with_requests_is_answered_by_one_array(version: Version) -> Non
         client.raw(
             batch(
                 entry(id=7, method="_x/echo", params={"n": 1}),
-                entry(method="_x/unheard"),
+                entry(method="_x/unknown"),
                 entry(id="seven", method="_x/echo", params={"n": 2}),
                 entry(id=8, method="no/such"),
             )
         )
         await client.until(lambda: client.messages)
-        (answers,) = heard(client.messages)
+        (answers,) = with_arrays(client.messages)
         assert ids(answers) == ['"seven"', "7", "8"]
         assert codes(answers) == [-32601]
         assert {each["id"]: each.get("result") for each in answers}["seven"] == {"n": 2}
@@ -149,7 +151,7 @@ def test_a_batch_with_requests_is_answered_by_one_array(version: Version) -> Non
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
-    ("said", "answered"),
+    ("sent", "answered"),
     [
         (b"[]\n", [(None, -32600)]),
         (b"{}\n", [(None, -32600)]),
@@ -165,10 +167,10 @@ def test_a_batch_with_requests_is_answered_by_one_array(version: Version) -> Non
     ],
 )
 def test_an_agent_answers_what_is_no_message(
-    version: Version, said: bytes, answered: list[Any]
+    version: Version, sent: bytes, answered: list[Any]
 ) -> None:
     async def story(client: RawClient, agent: twofold.Agent) -> None:
-        client.raw(said)
+        client.raw(sent)
         await settled()
         assert [(each["id"], each["error"]["code"]) for each in client.messages] == answered
         assert await client.call("_x/echo", {"still": "usable"}) == {"still": "usable"}
@@ -211,7 +213,7 @@ def test_a_request_of_a_batch_is_withdrawn_and_the_array_is_sent() -> None:
         client.raw(batch(entry(id=1, method="_x/wait"), entry(id=2, method="_x/echo")))
         await settled()
         assert not client.messages
-        client.tell("$/cancel_request", {"requestId": 1})
+        client.notify("$/cancel_request", {"requestId": 1})
         await client.until(lambda: client.messages)
         (answers,) = client.messages
         assert ids(answers) == ["1", "2"]
@@ -229,73 +231,67 @@ def test_initialize_and_what_follows_it_may_be_one_batch() -> None:
                 entry(id=2, method="session/new", params={"cwd": "/work", "mcpServers": []}),
             )
         )
-        await client.until(lambda: any(isinstance(each, list) for each in heard(client.messages)))
-        answers = next(each for each in heard(client.messages) if isinstance(each, list))
+        await client.until(
+            lambda: any(isinstance(each, list) for each in with_arrays(client.messages))
+        )
+        answers = next(each for each in with_arrays(client.messages) if isinstance(each, list))
         assert codes(answers) == []
         assert ids(answers) == ["1", "2"]
 
     scenario(2, story, initialized=False)
 
 
-# ---- a client, and whoever closes
+# ---- a client, and the side that closes
 
 
-def test_a_client_answers_a_batch_of_its_agent_by_one_array() -> None:
-    async def main() -> None:
-        ends = Ends()
-        ends.wire.deliver(batch(entry(id=1, method="m", params={}), entry(id=1, method="m"), 5))
-        await ends.wire.until(lambda: bool(ends.wire.written))
-        (answers,) = ends.wire.written
-        assert ids(answers) == ["1", "1", "null"]
-        await ends.peer.close()
-
-    asyncio.run(main())
+@in_real_time
+async def test_a_client_answers_a_batch_of_its_agent_by_one_array() -> None:
+    ends = Ends()
+    ends.wire.deliver(batch(entry(id=1, method="m", params={}), entry(id=1, method="m"), 5))
+    await ends.wire.until(lambda: bool(ends.wire.written))
+    (answers,) = ends.wire.written
+    assert ids(answers) == ["1", "1", "null"]
+    await ends.peer.close()
 
 
 @pytest.mark.parametrize("printed", [b"[]", b"[1, 2]", b"{}", b"{oops", b'[{"level":"info"}]'])
-def test_a_client_does_not_answer_what_may_be_a_log(printed: bytes) -> None:
-    async def main() -> None:
-        ends = Ends()
-        ends.wire.deliver(printed + b"\n")
-        await settled()
-        assert ends.wire.written == []
-        assert {problem.kind for problem in ends.problems} == {"noise"}
-        await ends.peer.close()
-
-    asyncio.run(main())
+@in_real_time
+async def test_a_client_does_not_answer_what_may_be_a_log(printed: bytes) -> None:
+    ends = Ends()
+    ends.wire.deliver(printed + b"\n")
+    await settled()
+    assert ends.wire.written == []
+    assert {problem.kind for problem in ends.problems} == {"noise"}
+    await ends.peer.close()
 
 
-def test_closing_answers_the_requests_of_a_batch_that_have_no_answer() -> None:
-    async def main() -> None:
-        ends = Ends()
+@in_real_time
+async def test_closing_answers_the_requests_of_a_batch_that_have_no_answer() -> None:
+    ends = Ends()
 
-        async def answer(request: Request) -> Any:
-            return {} if request.id == 1 else await asyncio.Event().wait()
+    async def answer(request: Request) -> Any:
+        return {} if request.id == 1 else await asyncio.Event().wait()
 
-        ends.listener.answer = answer
-        ends.wire.deliver(batch(entry(id=1, method="m"), entry(id=2, method="m")))
-        await settled()
-        assert ends.wire.written == []
-        await ends.peer.close()
-        (answers,) = ends.wire.written
-        assert ids(answers) == ["1", "2"]
-        assert codes(answers) == [-32603]
-        assert not ends.peer._gatherings
-
-    asyncio.run(main())
+    ends.listener.answer = answer
+    ends.wire.deliver(batch(entry(id=1, method="m"), entry(id=2, method="m")))
+    await settled()
+    assert ends.wire.written == []
+    await ends.peer.close()
+    (answers,) = ends.wire.written
+    assert ids(answers) == ["1", "2"]
+    assert codes(answers) == [-32603]
+    assert not ends.peer._gatherings
 
 
-def test_batches_that_are_answered_leave_nothing_behind() -> None:
-    async def main() -> None:
-        ends = Ends()
-        for number in range(100):
-            ends.wire.deliver(batch(entry(id=number, method="m"), entry(method="n"), 5))
-        ends.wire.deliver(batch(entry(method="n")))
-        await ends.wire.until(lambda: len(ends.wire.written) == 100)
-        assert not ends.peer._gatherings
-        await ends.peer.close()
-
-    asyncio.run(main())
+@in_real_time
+async def test_batches_that_are_answered_leave_nothing_behind() -> None:
+    ends = Ends()
+    for number in range(100):
+        ends.wire.deliver(batch(entry(id=number, method="m"), entry(method="n"), 5))
+    ends.wire.deliver(batch(entry(method="n")))
+    await ends.wire.until(lambda: len(ends.wire.written) == 100)
+    assert not ends.peer._gatherings
+    await ends.peer.close()
 
 
 # ---- a bridge
@@ -309,106 +305,94 @@ def asks(*identities: Any) -> list[Json]:
 
 
 @pytest.mark.parametrize("client", ["v1", "v2"])
-def test_across_a_bridge_the_entries_go_one_by_one_and_the_answers_come_together(
+@in_real_time
+async def test_across_a_bridge_the_entries_go_one_by_one_and_the_answers_come_together(
     client: str,
 ) -> None:
     other = v2 if client == "v1" else v1
-
-    async def main() -> None:
-        async with play(other) as stage:
-            await stage.initialize(CLIENTS[client][1])
-            stage.client.written.clear()
-            new = {"cwd": "/work", "mcpServers": []}
-            stage.client.deliver(
-                batch(
-                    entry(id=1, method="session/new", params=new),
-                    entry(method="_x/told"),
-                    entry(id="b", method="session/new", params=new),
-                    {"foo": 1},
-                )
+    async with play(other) as stage:
+        await stage.initialize(CLIENTS[client][1])
+        stage.client.written.clear()
+        new = {"cwd": "/work", "mcpServers": []}
+        stage.client.deliver(
+            batch(
+                entry(id=1, method="session/new", params=new),
+                entry(method="_x/note"),
+                entry(id="b", method="session/new", params=new),
+                {"foo": 1},
             )
-            await stage.client.until(lambda: bool(stage.client.messages))
-            arrays = [each for each in heard(stage.client.messages) if isinstance(each, list)]
-            (answers,) = arrays
-            assert ids(answers) == ['"b"', "1", "null"]
-            assert codes(answers) == [-32600]
-            methods = [each["method"] for each in stage.agent.asked]
-            assert methods[-3:] == ["session/new", "_x/told", "session/new"]
-
-    asyncio.run(main())
+        )
+        await stage.client.until(lambda: bool(stage.client.messages))
+        arrays = [each for each in with_arrays(stage.client.messages) if isinstance(each, list)]
+        (answers,) = arrays
+        assert ids(answers) == ['"b"', "1", "null"]
+        assert codes(answers) == [-32600]
+        methods = [each["method"] for each in stage.agent.asked]
+        assert methods[-3:] == ["session/new", "_x/note", "session/new"]
 
 
 @pytest.mark.parametrize("client", ["v1", "v2"])
 @pytest.mark.parametrize(
-    ("said", "answered"),
+    ("sent", "answered"),
     [(b"[]\n", (None, -32600)), (b"{}\n", (None, -32600)), (b"{oops\n", (None, -32700))],
 )
-def test_a_bridge_answers_what_is_no_message_of_its_client(
-    client: str, said: bytes, answered: Any
+@in_real_time
+async def test_a_bridge_answers_what_is_no_message_of_its_client(
+    client: str, sent: bytes, answered: Any
 ) -> None:
     other = v2 if client == "v1" else v1
-
-    async def main() -> None:
-        async with play(other) as stage:
-            for _ in range(2):
-                stage.client.written.clear()
-                stage.client.deliver(said)
-                await stage.client.until(lambda: bool(stage.client.messages))
-                (answer,) = stage.client.messages
-                assert (answer["id"], answer["error"]["code"]) == answered
-                await stage.initialize(CLIENTS[client][1])
-
-    asyncio.run(main())
+    async with play(other) as stage:
+        for _ in range(2):
+            stage.client.written.clear()
+            stage.client.deliver(sent)
+            await stage.client.until(lambda: bool(stage.client.messages))
+            (answer,) = stage.client.messages
+            assert (answer["id"], answer["error"]["code"]) == answered
+            await stage.initialize(CLIENTS[client][1])
 
 
 @pytest.mark.parametrize("agent", ["1", "2"])
 @pytest.mark.parametrize("client", ["v1", "v2"])
-def test_when_the_agent_dies_a_batch_is_answered_as_one(client: str, agent: str) -> None:
-    async def main() -> None:
-        async with play(AGENTS[agent]) as stage:
-            await stage.initialize(CLIENTS[client][1])
-            stage.client.written.clear()
-            stage.client.deliver(batch(*asks(1, 2)), json.dumps(asks(3)[0]).encode() + b"\n")
-            stage.agent.end(DIED)
-            await stage.client.until(lambda: len(stage.client.messages) == 2)
-            (single,) = [each for each in heard(stage.client.messages) if isinstance(each, dict)]
-            (answers,) = [each for each in heard(stage.client.messages) if isinstance(each, list)]
-            assert single["id"] == 3
-            assert ids(answers) == ["1", "2"]
-            for error in [single["error"], *(each["error"] for each in answers)]:
-                assert "\n" not in error["message"]
-                assert error["data"]["stderr"] == "one\ntwo"
-
-    asyncio.run(main())
-
-
-def test_a_bridge_that_is_closed_answers_its_open_batches() -> None:
-    async def main() -> None:
-        stage = Play(v1)
-        running = asyncio.create_task(stage.bridge.run())
-        await stage.client.until(lambda: stage.client._receiver is not None)
-        await stage.initialize(CLIENTS["v2"][1])
+@in_real_time
+async def test_when_the_agent_dies_a_batch_is_answered_as_one(client: str, agent: str) -> None:
+    async with play(AGENTS[agent]) as stage:
+        await stage.initialize(CLIENTS[client][1])
         stage.client.written.clear()
-        stage.client.deliver(batch(*asks(1, 1)))
-        running.cancel()
-        await asyncio.wait([running])
-        (answers,) = stage.client.messages
-        assert ids(answers) == ["1", "1"]
+        stage.client.deliver(batch(*asks(1, 2)), json.dumps(asks(3)[0]).encode() + b"\n")
+        stage.agent.end(DIED)
+        await stage.client.until(lambda: len(stage.client.messages) == 2)
+        (single,) = [each for each in with_arrays(stage.client.messages) if isinstance(each, dict)]
+        (answers,) = [each for each in with_arrays(stage.client.messages) if isinstance(each, list)]
+        assert single["id"] == 3
+        assert ids(answers) == ["1", "2"]
+        for error in [single["error"], *(each["error"] for each in answers)]:
+            assert "\n" not in error["message"]
+            assert error["data"]["stderr"] == "one\ntwo"
 
-    asyncio.run(main())
+
+@in_real_time
+async def test_a_bridge_that_is_closed_answers_its_open_batches() -> None:
+    stage = Play(v1)
+    running = asyncio.create_task(stage.bridge.run())
+    await stage.client.until(lambda: stage.client._receiver is not None)
+    await stage.initialize(CLIENTS["v2"][1])
+    stage.client.written.clear()
+    stage.client.deliver(batch(*asks(1, 1)))
+    running.cancel()
+    await asyncio.wait([running])
+    (answers,) = stage.client.messages
+    assert ids(answers) == ["1", "1"]
 
 
-def test_a_request_of_a_batch_is_withdrawn_across_a_bridge() -> None:
-    async def main() -> None:
-        async with play(v1) as stage:
-            await stage.initialize(CLIENTS["v2"][1])
-            stage.client.deliver(
-                batch(*asks("x")),
-                json.dumps(entry(method="$/cancel_request", params={"requestId": "x"})).encode()
-                + b"\n",
-            )
-            ask, cancel = stage.agent.asked[-2:]
-            assert (ask["method"], cancel["method"]) == ("_x/ask", "$/cancel_request")
-            assert cancel["params"]["requestId"] == ask["id"]
-
-    asyncio.run(main())
+@in_real_time
+async def test_a_request_of_a_batch_is_withdrawn_across_a_bridge() -> None:
+    async with play(v1) as stage:
+        await stage.initialize(CLIENTS["v2"][1])
+        stage.client.deliver(
+            batch(*asks("x")),
+            json.dumps(entry(method="$/cancel_request", params={"requestId": "x"})).encode()
+            + b"\n",
+        )
+        ask, cancel = stage.agent.asked[-2:]
+        assert (ask["method"], cancel["method"]) == ("_x/ask", "$/cancel_request")
+        assert cancel["params"]["requestId"] == ask["id"]

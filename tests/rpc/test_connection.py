@@ -11,11 +11,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
+from twofold.errors import PeerError
 from twofold.rpc import connection, frames
-from twofold.rpc.connection import ENTRIES, Batch, Connection, Malformed, read_line
-from twofold.rpc.errors import INVALID_REQUEST, PARSE_ERROR, RequestError
+from twofold.rpc.connection import (
+    ENTRIES,
+    GIVEN_UP,
+    Batch,
+    Connection,
+    Failure,
+    Malformed,
+    Notification,
+    Pending,
+    Request,
+    Response,
+    read_line,
+    read_message,
+    write_message,
+)
+from twofold.rpc.errors import INVALID_REQUEST, PARSE_ERROR, RequestError, RequestFailed
 from twofold.rpc.frames import Lines, LineTooLong
-from twofold.rpc.messages import Failure, Notification, Request, Response
+from twofold.wire import codec
 
 PING = b'{"jsonrpc":"2.0","method":"ping"}'
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{}}'
@@ -24,7 +39,7 @@ MIB = 1024 * 1024
 
 
 def events(pieces: list[bytes], limit: int = 10_000) -> list[Any]:
-    """What the pieces say, to their end."""
+    """The events of all pieces, including the end of the input."""
     reading = Connection(limit=limit)
     found = [event for piece in pieces for event in reading.receive(piece)]
     return [flat(event) for event in [*found, *reading.end()]]
@@ -82,9 +97,9 @@ def cut(data: bytes, cuts: list[int]) -> list[bytes]:
 
 @given(lines, st.lists(st.integers(0, 1000), max_size=20), st.integers(1, 400))
 def test_any_split_of_the_bytes_gives_the_same_events(
-    said: list[bytes], cuts: list[int], limit: int
+    lines: list[bytes], cuts: list[int], limit: int
 ) -> None:
-    data = b"\n".join(said)
+    data = b"\n".join(lines)
     assert events(cut(data, cuts), limit) == events([data], limit)
 
 
@@ -103,7 +118,7 @@ def test_no_message_however_odd_makes_it_raise(message: bytes, before: bytes) ->
 
 
 @given(st.lists(st.binary(max_size=12), max_size=12), st.integers(1, 20))
-def test_lines_are_what_stands_between_newlines(pieces: list[bytes], limit: int) -> None:
+def test_lines_are_the_bytes_between_newlines(pieces: list[bytes], limit: int) -> None:
     reading = Lines(limit)
     found = [line for piece in pieces for line in reading.feed(piece)] + reading.end()
     expected = [each for each in b"".join(pieces).split(b"\n") if len(each) > limit or each.strip()]
@@ -121,7 +136,7 @@ def test_lines_are_what_stands_between_newlines(pieces: list[bytes], limit: int)
 
 
 @pytest.mark.parametrize(
-    ("said", "event"),
+    ("text", "event"),
     [
         ('{"jsonrpc":"2.0","method":"m"}', Notification("m")),
         ('{"jsonrpc":"2.0","method":"m","params":[1]}', Notification("m", b"[1]")),
@@ -139,15 +154,15 @@ def test_lines_are_what_stands_between_newlines(pieces: list[bytes], limit: int)
         ('{"jsonrpc":"2.0","id":1}', Failure(1, b"null")),
         ('{"jsonrpc":"2.0","id":null,"error":{}}', Failure(None, b"{}")),
         ('{"jsonrpc":"2.0","id":null,"result":1}', Response(None, b"1")),
-        ('{"jsonrpc":"2.0","id":1,"result":1,"unheard":"of"}', Response(1, b"1")),
+        ('{"jsonrpc":"2.0","id":1,"result":1,"not":"known"}', Response(1, b"1")),
     ],
 )
-def test_each_message_is_told_apart(said: str, event: Any) -> None:
-    assert only(said.encode()) == event
+def test_each_kind_of_message_is_recognised(text: str, event: Any) -> None:
+    assert only(text.encode()) == event
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         *("null", "42", '"text"', "true"),
         "starting up...",
@@ -155,15 +170,15 @@ def test_each_message_is_told_apart(said: str, event: Any) -> None:
         'debug: sent {"jsonrpc":"2.0","id":1,"result":{}}',
     ],
 )
-def test_noise_is_reported_and_answered_by_nobody(said: str) -> None:
-    event = only(said.encode())
+def test_noise_is_reported_and_never_answered(text: str) -> None:
+    event = only(text.encode())
     assert isinstance(event, Malformed)
-    assert event.line == said.encode()
+    assert event.line == text.encode()
     assert not event.refusal
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         *("{}", '{"id":1,"result":{}}', '{"jsonrpc":"1.0","id":1}'),
         '{"level":"info","id":1,"method":"GET","msg":"served"}',
@@ -177,24 +192,24 @@ def test_noise_is_reported_and_answered_by_nobody(said: str) -> None:
         "[]",
     ],
 )
-def test_json_that_is_no_message_is_refused_unless_it_may_be_a_log(said: str) -> None:
-    event = only(said.encode())
-    assert event.line == said.encode()
+def test_json_that_is_no_message_is_refused_unless_it_may_be_a_log(text: str) -> None:
+    event = only(text.encode())
+    assert event.line == text.encode()
     assert event.maybe_log
     assert refusal(event)["id"] is None
     assert refusal(event)["error"]["code"] == INVALID_REQUEST
 
 
-@pytest.mark.parametrize("said", ["{not json}", "[INFO] listening", '\x1b[0m{"jsonrpc":', "[1,"])
-def test_a_line_that_begins_like_json_is_a_parse_error_unless_it_may_be_a_log(said: str) -> None:
-    event = only(said.encode())
+@pytest.mark.parametrize("text", ["{not json}", "[INFO] listening", '\x1b[0m{"jsonrpc":', "[1,"])
+def test_a_line_that_begins_like_json_is_a_parse_error_unless_it_may_be_a_log(text: str) -> None:
+    event = only(text.encode())
     assert event.maybe_log
     assert refusal(event)["id"] is None
     assert refusal(event)["error"]["code"] == PARSE_ERROR
 
 
 @pytest.mark.parametrize(
-    ("said", "echoed"),
+    ("text", "echoed"),
     [
         ('{"jsonrpc":"2.0","id":null,"method":"m"}', None),
         ('{"jsonrpc":"2.0","id":true,"method":"m"}', None),
@@ -205,8 +220,8 @@ def test_a_line_that_begins_like_json_is_a_parse_error_unless_it_may_be_a_log(sa
         ('{"jsonrpc":"2.0","id":"\\ud800","method":5}', "\ud800"),
     ],
 )
-def test_a_request_that_cannot_be_used_is_refused(said: str, echoed: Any) -> None:
-    answer = refusal(only(said.encode()))
+def test_a_request_that_cannot_be_used_is_refused(text: str, echoed: Any) -> None:
+    answer = refusal(only(text.encode()))
     assert answer["id"] == echoed
     assert answer["error"]["code"] == INVALID_REQUEST
 
@@ -274,8 +289,8 @@ def test_a_batch_of_too_many_entries_is_refused_as_a_whole(odd: bytes) -> None:
     ],
 )
 def test_a_message_is_found_on_a_line_with_control_characters(noisy: bytes) -> None:
-    told, event = read_line(noisy)
-    assert isinstance(told, Malformed)
+    malformed, event = read_line(noisy)
+    assert isinstance(malformed, Malformed)
     assert flat(event) in (Response(1, b"{}"), [Response(1, b"{}")])
 
 
@@ -283,7 +298,7 @@ def test_whitespace_around_a_message_is_no_noise() -> None:
     assert events([b"\r\n \t" + ANSWER + b" \r\n\n  \n"]) == [Response(1, b"{}")]
 
 
-def test_a_log_line_in_colour_is_told_of_once() -> None:
+def test_a_log_line_in_colour_is_reported_once() -> None:
     event = only(b'\x1b[32m{"level":"info"}\x1b[0m')
     assert isinstance(event, Malformed)
 
@@ -330,8 +345,8 @@ WAYS = pytest.mark.parametrize("way", [unreadable, too_long])
 def test_an_answer_that_cannot_be_read_settles_its_request(
     way: Callable[[str], list[Any]], pattern: str
 ) -> None:
-    told, failure = way(pattern)
-    assert isinstance(told, Malformed)
+    malformed, failure = way(pattern)
+    assert isinstance(malformed, Malformed)
     assert isinstance(failure, Failure)
     assert failure.id == 7
     assert "cannot be read" in json.loads(failure.error)["message"]
@@ -342,8 +357,8 @@ def test_an_answer_that_cannot_be_read_settles_its_request(
 def test_a_request_that_cannot_be_read_is_refused(
     way: Callable[[str], list[Any]], pattern: str
 ) -> None:
-    (told,) = way(pattern)
-    assert refusal(told)["id"] == 7
+    (malformed,) = way(pattern)
+    assert refusal(malformed)["id"] == 7
 
 
 @WAYS
@@ -361,10 +376,10 @@ def test_a_request_that_cannot_be_read_is_refused(
 def test_nothing_is_made_up_for_what_names_no_request(
     way: Callable[[str], list[Any]], pattern: str
 ) -> None:
-    (told,) = way(pattern)
-    assert isinstance(told, Malformed)
-    assert not told.refusal or told.maybe_log
-    assert not told.refusal or refusal(told)["id"] is None
+    (malformed,) = way(pattern)
+    assert isinstance(malformed, Malformed)
+    assert not malformed.refusal or malformed.maybe_log
+    assert not malformed.refusal or refusal(malformed)["id"] is None
 
 
 def test_an_answer_with_an_id_that_looks_like_a_number_keeps_its_kind() -> None:
@@ -376,8 +391,8 @@ def test_an_answer_with_an_id_that_looks_like_a_number_keeps_its_kind() -> None:
 
 def test_an_answer_that_is_too_long_is_found_behind_a_title() -> None:
     data = TITLE + b'{"jsonrpc":"2.0","id":7,"result":"%b"}\n' % (b"x" * 5000) + ANSWER
-    told, failure, answer = events([data], limit=2000)
-    assert "5049 bytes" in told.reason
+    malformed, failure, answer = events([data], limit=2000)
+    assert "5049 bytes" in malformed.reason
     assert failure.id == 7
     assert answer == Response(1, b"{}")
 
@@ -386,9 +401,9 @@ def test_an_answer_that_is_too_long_is_found_behind_a_title() -> None:
 
 
 def test_a_line_over_the_limit_is_skipped_and_the_next_one_is_read() -> None:
-    told, answer = events([b"x" * 5000, b"x" * 5000 + b"\n" + ANSWER + b"\n"], limit=2000)
-    assert isinstance(told, Malformed)
-    assert told.reason == "The peer sent a line of 10000 bytes; the limit is 2000."
+    malformed, answer = events([b"x" * 5000, b"x" * 5000 + b"\n" + ANSWER + b"\n"], limit=2000)
+    assert isinstance(malformed, Malformed)
+    assert malformed.reason == "The peer sent a line of 10000 bytes; the limit is 2000."
     assert answer == Response(1, b"{}")
 
 
@@ -504,7 +519,9 @@ def test_a_line_of_too_many_values_is_skipped_and_what_it_asked_is_settled(
 
 
 @pytest.mark.parametrize("text", ["a,b,c," * 1000, '\\",[' * 1000, "[{,"])
-def test_what_stands_in_strings_is_not_counted(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_brackets_inside_strings_do_not_count_as_depth(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     monkeypatch.setattr(frames, "VALUES", 1000)
     line = json.dumps({"jsonrpc": "2.0", "id": 7, "result": [text, text]}).encode()
     (event,) = events([line + b"\n"], limit=100_000)
@@ -543,7 +560,7 @@ def test_messages_are_written_as_lines() -> None:
     ]
 
 
-def test_whoever_reads_a_line_first_may_keep_it() -> None:
+def test_the_first_reader_of_a_line_may_keep_it() -> None:
     reading = Connection(first=lambda line: len(line) if b"ping" in line else None)
     found = []
     for event in reading.receive(PING + b"\n" + ANSWER + b"\n" + PING + b"\n"):
@@ -555,3 +572,144 @@ def test_whoever_reads_a_line_first_may_keep_it() -> None:
         (Response(1, b"{}"), len(ANSWER)),
         (Notification("ping"), len(PING)),
     ]
+
+
+# ---- parsed messages
+
+ids = st.integers(-(2**40), 2**40) | texts
+whole = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.builds(Request, ids, texts, whole)
+    | st.builds(Notification, texts, whole)
+    | st.builds(Response, ids, whole)
+    | st.builds(Failure, ids, whole)
+)
+def test_a_message_is_read_as_it_was_written(message: Any) -> None:
+    assert read_message(codec.parse(codec.encode(write_message(message)))) == message
+
+
+@given(envelopes | values)
+def test_no_parsed_json_makes_it_raise(value: Any) -> None:
+    message = read_message(value)
+    assert message is None or value.keys() >= write_message(message).keys() - {"jsonrpc"}
+
+
+def test_a_line_over_the_limit_is_reported_with_its_size() -> None:
+    lines = Lines(limit=5)
+    found = lines.feed(b"123456\n12345\n")
+    assert isinstance(found[0], LineTooLong)
+    assert isinstance(found[0], PeerError)
+    assert (found[0].size, found[0].limit) == (6, 5)
+    assert found[1:] == [b"12345"]
+
+
+def test_a_line_over_the_limit_is_not_kept_in_memory() -> None:
+    lines = Lines(limit=10)
+    for _ in range(1000):
+        lines.feed(b"x" * 100)
+    assert len(lines._parts) <= 10
+    (found,) = lines.feed(b"\n")
+    assert isinstance(found, LineTooLong)
+    assert found.size == 100_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("null", "42", '"text"', "[]", "{}", '{"id": 1}', '{"id": true, "method": "m"}'),
+        *('{"method": 5}', '{"id": null, "method": "m"}', '{"result": {}}', '{"error": {}}'),
+        '{"id": {}, "result": 1}',
+    ],
+)
+def test_what_is_not_json_rpc_is_none_of_the_four(line: str) -> None:
+    assert read_message(json.loads(line)) is None
+
+
+def test_an_error_without_a_known_request_may_have_a_null_id() -> None:
+    error = {"code": -32700, "message": "Parse error"}
+    assert read_message({"id": None, "error": error}) == Failure(None, error)
+
+
+def test_the_end_of_the_standard_error_of_a_dead_agent_is_shown_behind_a_bridge() -> None:
+    failed = RequestFailed("session/prompt", -32603, "The agent died", {"stderr": "one\ntwo"})
+    shown = "session/prompt failed: The agent died (-32603). The end of its standard error:"
+    assert str(failed) == f"{shown}\n  one\n  two"
+    for nothing in ({"stderr": ""}, {"stderr": 5}, {"stderr": None}):
+        assert "standard error" not in str(RequestFailed("m", 1, "no", nothing))
+
+
+# ---- requests that wait
+
+
+@given(st.dictionaries(ids, st.text(), max_size=8), st.randoms())
+def test_every_answer_takes_its_own_request_once(requests: dict[Any, str], random: Any) -> None:
+    pending: Pending[tuple[Any, str]] = Pending()
+    for identity, value in requests.items():
+        pending.add(identity, (identity, value))
+    assert list(pending) == list(requests.items())
+    order = list(requests)
+    random.shuffle(order)
+    for identity in order:
+        assert pending.get(identity) == (identity, requests[identity])
+        assert pending.take(identity) == (identity, requests[identity])
+    assert len(pending) == 0
+
+
+@pytest.mark.parametrize(("sent", "answered"), [(1, "1"), ("1", 1), ("17", 17), (0, "0")])
+def test_an_id_may_come_back_as_another_type(sent: Any, answered: Any) -> None:
+    pending: Pending[str] = Pending()
+    pending.add(sent, "asked")
+    assert pending.get(answered) == "asked"
+    assert pending.take(answered) == "asked"
+    assert pending.take(sent) is None
+
+
+def test_the_exact_id_is_found_first() -> None:
+    pending: Pending[str] = Pending()
+    pending.add("1", "text")
+    pending.add(1, "number")
+    assert pending.take(1) == "number"
+    assert pending.take(1) == "text"
+
+
+@pytest.mark.parametrize("identity", [None, 2, "2", "one", "9" * 100, "-1", "\u0661x", ""])
+def test_an_id_that_was_not_sent_finds_nothing(identity: Any) -> None:
+    pending: Pending[str] = Pending()
+    pending.add(1, "asked")
+    assert pending.get(identity) is None
+    assert pending.take(identity) is None
+    assert not pending.is_late(identity)
+    assert len(pending) == 1
+
+
+def test_the_answer_to_a_request_that_was_given_up_is_late_once() -> None:
+    pending: Pending[str] = Pending()
+    pending.add(1, "asked")
+    assert pending.give_up(1) == "asked"
+    assert pending.give_up(1) is None
+    assert pending.take(1) is None
+    assert pending.is_late("1")
+    assert not pending.is_late(1)
+
+
+def test_only_so_many_requests_that_were_given_up_are_remembered() -> None:
+    pending: Pending[int] = Pending()
+    for number in range(GIVEN_UP + 1):
+        pending.add(number, number)
+        pending.give_up(number)
+    assert not pending.is_late(0)
+    assert pending.is_late(1)
+
+
+def test_all_that_waits_can_be_settled_at_once() -> None:
+    pending: Pending[str] = Pending()
+    pending.add(1, "a")
+    pending.add(2, "b")
+    assert pending.clear() == ["a", "b"]
+    assert pending.clear() == []

@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 
 from twofold.peer.problems import Problem, Report, described
 from twofold.rpc import connection
+from twofold.rpc.connection import Request, RequestId, find_id
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
-from twofold.rpc.messages import Request, RequestId
-from twofold.rpc.pending import find_id
 from twofold.wire import codec
 from twofold.wire.base import Malformed
 

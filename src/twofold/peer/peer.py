@@ -21,11 +21,18 @@ from twofold.peer.inbox import Inbox, Place, inside
 from twofold.peer.problems import Problem, Report, described, guarded, log
 from twofold.rpc import connection
 from twofold.rpc.batches import Gathering
-from twofold.rpc.connection import Batch, Connection, Malformed
+from twofold.rpc.connection import (
+    Batch,
+    Connection,
+    Failure,
+    Malformed,
+    Notification,
+    Pending,
+    Request,
+    Response,
+)
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RequestError, RequestFailed
 from twofold.rpc.frames import LIMIT
-from twofold.rpc.messages import Failure, Notification, Request, Response
-from twofold.rpc.pending import Pending
 from twofold.transport.base import Transport
 from twofold.wire import codec
 from twofold.wire.base import Malformed as NotAsSpecified

@@ -15,7 +15,7 @@ from twofold.text.safe import one_line
 _log = logging.getLogger("twofold")
 
 ProblemKind: TypeAlias = Literal[
-    "noise", "answer", "update", "handler", "stuck", "version", "loss", "limit"
+    "noise", "answer", "update", "handler", "stuck", "version", "loss", "limit", "setup"
 ]
 
 
@@ -28,7 +28,8 @@ class Problem(Struct, frozen=True):
     kind: ProblemKind
     """What went wrong: noise (a line that is no message), answer (a response to nothing), update
     (one that cannot be used), handler (one that raised), stuck (a handler that did not return),
-    version (the peer mixes versions), loss (something one version cannot express), limit."""
+    version (the peer mixes versions), loss (something one version cannot express), limit, setup
+    (a session begins without something that the agent cannot use)."""
     text: str
     """What happened, in the words of this program; it may contain text of the peer."""
     session_id: str | None = None

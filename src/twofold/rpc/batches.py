@@ -12,10 +12,19 @@ from collections.abc import Iterator
 from msgspec import UNSET
 
 from twofold.rpc import connection
-from twofold.rpc.connection import Batch, Malformed, read_line
+from twofold.rpc.connection import (
+    Batch,
+    Failure,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    read_line,
+)
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LIMIT
-from twofold.rpc.messages import Failure, Message, Notification, Request, RequestId, Response
 
 
 class Gathering:

@@ -2,7 +2,8 @@
 
 Bytes in, events out; intents in, bytes out. Nothing here waits, and nothing the peer sends makes
 it raise: what is not JSON-RPC becomes a `Malformed` event, and the conversation goes on. Params,
-results and errors are returned as raw JSON: the caller decodes them.
+results and errors are returned as raw JSON: the caller decodes them. `Pending` finds the request
+that an answer is for.
 
 A batch is one event that holds the others; `rpc.batches` gathers the answers to it. Programs write
 other things than messages to their output: logs are reported and passed over, and a message that
@@ -15,19 +16,98 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import takewhile
-from typing import Any, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from twofold.rpc.errors import INVALID_REQUEST, PARSE_ERROR, RequestError
 from twofold.rpc.frames import LIMIT, Lines, LineTooLong
-from twofold.rpc.messages import Failure, Message, Notification, Request, RequestId, Response
 
 ENTRIES = 4096
 """How many entries a batch may have."""
+GIVEN_UP: Final = 1024
+"""How many requests that were given up are remembered, so that a late answer is recognised."""
 
 _SHOWN = 200
+_LONGEST_ID = 20  # digits of a number that we would use as an id
+
+T = TypeVar("T")
+
+# ---- messages -------------------------------------------------------------------------------
+
+RequestId: TypeAlias = int | str
+
+
+class Request(Struct):
+    """A message that wants an answer."""
+
+    id: RequestId
+    method: str
+    params: Any = UNSET
+    batch: Any = UNSET
+    """The `Gathering` of its batch, which collects its answer; unset outside of a batch."""
+
+
+class Notification(Struct):
+    """A message that gets no answer."""
+
+    method: str
+    params: Any = UNSET
+
+
+class Response(Struct):
+    """The answer to a request."""
+
+    id: RequestId | None
+    result: Any
+
+
+class Failure(Struct):
+    """The answer to a request that failed."""
+
+    id: RequestId | None
+    error: Any
+
+
+Message: TypeAlias = Request | Notification | Response | Failure
+
+
+def read_message(value: Any) -> Message | None:
+    """The message that parsed JSON is; None if it is not JSON-RPC."""
+    if not isinstance(value, dict):
+        return None
+    identity: Any = value.get("id")
+    method = value.get("method")
+    if isinstance(method, str):
+        params = value.get("params", UNSET)
+        if "id" not in value:
+            return Notification(method, params)
+        return Request(identity, method, params) if _is_id(identity) else None
+    if not _is_id(identity) and ("id" not in value or identity is not None):
+        return None
+    if "result" in value:
+        return Response(identity, value["result"])
+    if "error" in value:
+        return Failure(identity, value["error"])
+    return None
+
+
+def write_message(message: Message) -> dict[str, Any]:
+    """A message as JSON-RPC 2.0 writes it."""
+    value: dict[str, Any] = {"jsonrpc": "2.0"}
+    for name in message.__struct_fields__:
+        field = getattr(message, name)
+        if field is not UNSET:
+            value[name] = field
+    return value
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int | str) and not isinstance(value, bool)
+
+
+# ---- events ---------------------------------------------------------------------------------
 
 
 class Malformed(Struct):
@@ -219,10 +299,6 @@ def _no_message(reason: str, line: bytes, code: int = INVALID_REQUEST) -> Malfor
     return _refused(reason, line, None, code, maybe_log=True)
 
 
-def _is_id(value: Any) -> bool:
-    return isinstance(value, int | str) and not isinstance(value, bool)
-
-
 def _as_id(value: Any) -> Any:
     # to some languages every number is a float: 1.0 is the request 1
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -407,3 +483,77 @@ def fail(identity: Any, error: RequestError, encode: Callable[[Any], bytes] = _e
 def failed(identity: Any, error: bytes) -> bytes:
     """The refusal of a request as a line; `error` is JSON."""
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (_encode(identity), error)
+
+
+# ---- the requests that wait for an answer ---------------------------------------------------
+
+
+class Pending(Generic[T]):
+    """A table of requests by their id; `T` is what the sender remembers of one.
+
+    "1" and 1 are the same id, because some peers change the type of an id when they answer. Where
+    both are pending, the exact one is found.
+    """
+
+    __slots__ = ("_given_up", "_requests")
+
+    def __init__(self) -> None:
+        self._requests: dict[RequestId, T] = {}
+        self._given_up: dict[RequestId, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[T]:
+        """What is remembered of the requests that wait, in the order in which they were sent."""
+        return iter(list(self._requests.values()))
+
+    def add(self, identity: RequestId, request: T) -> None:
+        """A request was sent."""
+        self._requests[identity] = request
+
+    def get(self, identity: RequestId | None) -> T | None:
+        """A request that waits; None if there is none."""
+        key = find_id(self._requests, identity)
+        return None if key is None else self._requests[key]
+
+    def take(self, identity: RequestId | None) -> T | None:
+        """Remove and return the request that an answer is for; None if there is none."""
+        key = identity if identity in self._requests else find_id(self._requests, identity)
+        return None if key is None else self._requests.pop(key)
+
+    def give_up(self, identity: RequestId) -> T | None:
+        """Remove and return a request whose answer, if it comes, is to be ignored."""
+        request = self._requests.pop(identity, None)
+        if request is not None:
+            self._given_up[identity] = None
+            if len(self._given_up) > GIVEN_UP:
+                del self._given_up[next(iter(self._given_up))]
+        return request
+
+    def is_late(self, identity: RequestId | None) -> bool:
+        """Whether an answer is for a request that was given up; true once for each."""
+        key = find_id(self._given_up, identity)
+        if key is None:
+            return False
+        del self._given_up[key]
+        return True
+
+    def clear(self) -> list[T]:
+        """Remove and return all requests that wait."""
+        requests = list(self._requests.values())
+        self._requests.clear()
+        return requests
+
+
+def find_id(table: dict[RequestId, T], identity: RequestId | None) -> RequestId | None:
+    """The id under which a table has a request: the given one, else that of the other type."""
+    if identity is None or identity in table:
+        return identity
+    if isinstance(identity, int):
+        other: RequestId = str(identity)
+    elif identity.isdecimal() and len(identity) < _LONGEST_ID:
+        other = int(identity)
+    else:
+        return None
+    return other if other in table else None
