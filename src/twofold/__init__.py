@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
     from twofold.agent.agent import Agent
     from twofold.agent.arguments import InvalidArgument
-    from twofold.agent.config_options import NoSuchOption
     from twofold.agent.session import AgentSession, SessionClosed
     from twofold.agent.store import (
         DirectoryStore,
@@ -36,12 +35,11 @@ if TYPE_CHECKING:
     from twofold.client.prompting import Reply, ReplyStream, TurnFailed
     from twofold.client.session import ClientSession
     from twofold.client.watching import ChangeFeed, ChangeSubscription, Subscription
-    from twofold.convert.downgrade import downgrade
-    from twofold.convert.downgrader import Downgrader
+    from twofold.convert.downgrade import Downgrader, downgrade
     from twofold.convert.losses import Loss, Losses, NotConvertible
+    from twofold.convert.options import NoSuchOption
     from twofold.convert.patches import BadPatch
-    from twofold.convert.upgrade import upgrade
-    from twofold.convert.upgrader import Upgrader
+    from twofold.convert.upgrade import Upgrader, upgrade
     from twofold.errors import (
         BadAnswer,
         ConnectionClosed,
@@ -209,7 +207,6 @@ __all__ = [
 _MODULES = {
     "twofold.agent.agent": ("Agent",),
     "twofold.agent.arguments": ("InvalidArgument",),
-    "twofold.agent.config_options": ("NoSuchOption",),
     "twofold.agent.session": (
         "AgentSession",
         "SessionClosed",
@@ -262,16 +259,21 @@ _MODULES = {
         "ChangeSubscription",
         "Subscription",
     ),
-    "twofold.convert.downgrade": ("downgrade",),
-    "twofold.convert.downgrader": ("Downgrader",),
+    "twofold.convert.downgrade": (
+        "Downgrader",
+        "downgrade",
+    ),
     "twofold.convert.losses": (
         "Loss",
         "Losses",
         "NotConvertible",
     ),
+    "twofold.convert.options": ("NoSuchOption",),
     "twofold.convert.patches": ("BadPatch",),
-    "twofold.convert.upgrade": ("upgrade",),
-    "twofold.convert.upgrader": ("Upgrader",),
+    "twofold.convert.upgrade": (
+        "Upgrader",
+        "upgrade",
+    ),
     "twofold.errors": (
         "BadAnswer",
         "ConnectionClosed",

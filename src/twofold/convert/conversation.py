@@ -5,17 +5,15 @@ JSON-RPC messages in, messages out: updates through the translators, requests an
 methods are passed on unread.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from twofold.convert.downgrader import Downgrader
+from twofold.convert.downgrade import Downgrader, downgrade_outcome
 from twofold.convert.drafts import lift, lift_permission
 from twofold.convert.guide import GuideUpgrader
 from twofold.convert.losses import Losses
-from twofold.convert.permissions import downgrade_outcome, upgrade_outcome
-from twofold.convert.recorded import Handler, RecordedRequests
 from twofold.convert.requests import (
     downgrade_params,
     downgrade_result,
@@ -23,14 +21,66 @@ from twofold.convert.requests import (
     upgrade_result,
 )
 from twofold.convert.turns import OpenTurn, OpenTurns, as_error, prompt_answer
-from twofold.convert.upgrader import Upgrader
+from twofold.convert.upgrade import Upgrader, upgrade_outcome
 from twofold.convert.versions import Detector, Dialect
-from twofold.rpc.messages import Failure, Message, Notification, Request, Response
+from twofold.rpc.connection import Failure, Message, Notification, Pending, Request, Response
 from twofold.wire import codec, guide, v1, v2
 from twofold.wire.base import Fault, Malformed
 from twofold.wire.shared import Error
 
+T = TypeVar("T")
 Target: TypeAlias = Literal["1", "2"]
+Handler: TypeAlias = Literal["agent", "client"]
+"""The side that handles a request, or sent an answer."""
+
+OTHER: Final[dict[Handler | None, Handler]] = {"agent": "client", "client": "agent"}
+"""Whom a side sends its requests to."""
+
+# methods of these families that neither version has are the client's
+_CLIENT_FAMILIES = ("fs/", "terminal/", "elicitation/")
+_CLIENT_RESULTS = frozenset({"outcome", "action", "terminalId", "output", "exitCode", "content"})
+
+# ---- which request an answer is for ----------------------------------------------------------
+#
+# Each side numbers its own requests, so the ids of the two may collide. An answer is matched by who
+# sent it; where a recording does not have that, by the fields of the result.
+
+
+def handler_of(method: str) -> Handler:
+    """The side that handles a method; the agent for methods that are not known."""
+    known = v1.METHODS.get(method) or v2.METHODS.get(method)
+    if known is None:
+        return "client" if method.startswith(_CLIENT_FAMILIES) else "agent"
+    return "client" if known.side == "client" else "agent"
+
+
+class RecordedRequests(Generic[T]):
+    """The requests of both sides that have no answer yet; `T` is what is remembered of one."""
+
+    def __init__(self) -> None:
+        self._pending: dict[Handler, Pending[T]] = {"agent": Pending(), "client": Pending()}
+
+    def add(self, request: Request, remembered: T, sender: Handler | None = None) -> None:
+        """A request was sent; `sender` is the side that sent it, where that is known."""
+        self._pending[OTHER.get(sender) or handler_of(request.method)].add(request.id, remembered)
+
+    def take(self, answer: Response | Failure, sender: Handler | None = None) -> T | None:
+        """What was remembered of the request that `answer` is for; None if there is none."""
+        for side in [sender] if sender else _likely(answer):
+            remembered = self._pending[side].take(answer.id)
+            if remembered is not None:
+                return remembered
+        return None
+
+
+def _likely(answer: Response | Failure) -> list[Handler]:
+    result: Any = answer.result if isinstance(answer, Response) else None
+    if isinstance(result, dict) and result.keys() & _CLIENT_RESULTS:
+        return ["client", "agent"]
+    return ["agent", "client"]
+
+
+# ---- the conversation ------------------------------------------------------------------------
 
 
 class Out(Struct):

@@ -10,15 +10,19 @@ from msgspec.structs import replace
 
 from twofold.convert.capabilities import kept, renamed
 from twofold.convert.losses import Losses, carried, recast
+from twofold.errors import LocalError
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET, Extras, Maybe
 from twofold.wire.shared import SessionConfigSelectOption
 
 MODE = "mode"
 """The id and category of the config option that stands for the modes of version 1."""
+MODEL = "model"
+"""The category of the config option that chooses the model."""
 
 Option: TypeAlias = v2.SessionConfigSelect | v2.SessionConfigBoolean
 """A config option of a known type."""
+Options: TypeAlias = list[v2.SessionConfigOption]
 
 
 # ---- look-ups ------------------------------------------------------------------------------
@@ -45,13 +49,44 @@ def value_of(options: Sequence[v2.SessionConfigOption], config_id: str) -> str |
 
 def with_value(
     options: Sequence[v2.SessionConfigOption], config_id: str, value: str | bool
-) -> list[v2.SessionConfigOption]:
+) -> Options:
     """The options with the one that has an id set to a value, which is not checked."""
     found = find_option(options, config_id)
     if found is None:
         return list(options)
     changed = replace(found, current_value=value)
     return [changed if option is found else option for option in options]
+
+
+class NoSuchOption(LocalError):
+    """The session has no such config option, or the option cannot have this value."""
+
+
+def with_checked_value(
+    options: Sequence[v2.SessionConfigOption], config_id: str, value: str | bool
+) -> Options:
+    """A copy of the options with one of them set; raises `NoSuchOption`."""
+    option = find_option(options, config_id)
+    if option is None:
+        raise NoSuchOption(f"there is no config option {config_id!r}")
+    _check(option, value)
+    return with_value(options, config_id, value)
+
+
+def _check(option: Option, value: Any) -> None:
+    if isinstance(option, v2.SessionConfigBoolean):
+        if not isinstance(value, bool):
+            raise NoSuchOption(f"config option {option.config_id!r} must be true or false")
+        return
+    values = [choice.value for choice in choices(option)]
+    if value not in values:
+        offered = ", ".join(values)
+        raise NoSuchOption(f"config option {option.config_id!r} must be one of {offered}")
+
+
+def without_booleans(options: Sequence[v2.SessionConfigOption]) -> Options:
+    """The options that every client of version 1 can show: booleans need a capability."""
+    return [option for option in options if not isinstance(option, v2.SessionConfigBoolean)]
 
 
 def grouped_choices(
@@ -91,6 +126,16 @@ def mode_option(
             option.category == MODE or (by_id and option.config_id == MODE)
         ):
             return option
+    return None
+
+
+def model_option(options: Sequence[v2.SessionConfigOption]) -> v2.SessionConfigSelect | None:
+    """The select that sets the model: one of category `model`, else one with that id, else None."""
+    selects = [option for option in options if isinstance(option, v2.SessionConfigSelect)]
+    for of in ("category", "config_id"):
+        for option in selects:
+            if getattr(option, of) == MODEL:
+                return option
     return None
 
 
