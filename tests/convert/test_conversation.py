@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.support.strategies import Json
-from twofold.convert.conversation import Conversation, Target
+from twofold.convert.conversation import Conversation, Handler, RecordedRequests, Target, handler_of
 from twofold.convert.losses import Losses, NotConvertible
-from twofold.convert.recorded import Handler
 from twofold.convert.versions import Dialect
 from twofold.journal.recording import read_line
-from twofold.rpc.messages import read_message, write_message
+from twofold.rpc.connection import Failure, Request, Response, read_message, write_message
+from twofold.wire import v1, v2
 from twofold.wire.base import Fault, Malformed
 
 TEXT: Json = {"type": "text", "text": "hello"}
@@ -32,14 +32,14 @@ class Talk:
         self.conversation = Conversation(target, self.losses, dialect)
 
     def client(self, **message: Any) -> list[Json]:
-        """What becomes of what the client wrote: `to` says who gets it."""
-        return self._say("client", message)
+        """The messages that a message of the client becomes; `to` is the receiver of each."""
+        return self._convert("client", message)
 
     def agent(self, **message: Any) -> list[Json]:
-        """What becomes of what the agent wrote: `to` says who gets it."""
-        return self._say("agent", message)
+        """The messages that a message of the agent becomes; `to` is the receiver of each."""
+        return self._convert("agent", message)
 
-    def _say(self, sender: Handler, message: Json) -> list[Json]:
+    def _convert(self, sender: Handler, message: Json) -> list[Json]:
         read = read_message(message)
         assert read is not None
         other = "agent" if sender == "client" else "client"
@@ -127,20 +127,20 @@ def test_every_prompt_gets_the_id_of_its_own_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "sent"),
     [
         ({"code": -32000, "message": "Auth"}, {"code": -32000, "message": "Auth"}),
         ("broken", {"code": -32603, "message": "unknown error", "sent": "broken"}),
     ],
 )
 def test_an_error_of_version_1_is_the_answer_and_then_the_session_is_idle_with_it(
-    error: Any, told: Json
+    error: Any, sent: Json
 ) -> None:
     talk = from_v1()
     talk.client(**prompt())
     assert talk.agent(id=1, error=error) == [
         {"to": "client", "id": 1, "error": error},
-        to_client("state_update", state="idle", stopReason="error", error=told),
+        to_client("state_update", state="idle", stopReason="error", error=sent),
     ]
 
 
@@ -164,7 +164,7 @@ def test_the_echo_of_a_prompt_by_a_version_1_agent_is_not_shown_again() -> None:
     assert len(talk.update("user_message_chunk", content=TEXT)) == 1
 
 
-def test_sessions_are_told_apart() -> None:
+def test_sessions_are_kept_apart() -> None:
     talk = from_v1()
     talk.client(**prompt(session="a"))
     talk.client(**prompt(identity=2, session="b"))
@@ -231,7 +231,7 @@ def test_what_is_lost_of_a_new_session_is_reported_once() -> None:
     assert talk.lost == ["configOptions[0].options"]
 
 
-def test_setting_a_mode_is_setting_the_option_that_stands_for_it() -> None:
+def test_setting_a_mode_sets_the_option_that_replaces_the_modes() -> None:
     talk = from_v1()
     with_session(talk, modes=MODES, configOptions=[{**SWITCH, "id": "fast"}])
     (request,) = talk.client(**set_mode("code"))
@@ -271,8 +271,8 @@ def test_the_answer_to_setting_an_option_has_the_mode_too() -> None:
     fast = {**SWITCH, "configId": "fast"}
     (answer,) = talk.agent(id=2, result={"configOptions": [as_v1(fast)]})
     assert answer["result"] == {"configOptions": [MODE_OPTION, fast]}
-    (told,) = talk.update("current_mode_update", currentModeId="code")
-    assert told["params"]["update"]["configOptions"][1] == fast
+    (sent,) = talk.update("current_mode_update", currentModeId="code")
+    assert sent["params"]["update"]["configOptions"][1] == fast
 
 
 def test_loading_is_resuming_with_a_replay_from_the_start() -> None:
@@ -291,7 +291,7 @@ def test_resuming_stays_resuming_without_a_replay() -> None:
     assert "replayFrom" not in request["params"]
 
 
-def test_what_is_replayed_is_not_taken_for_what_was_told_before() -> None:
+def test_what_is_replayed_is_not_taken_for_what_was_sent_before() -> None:
     talk = from_v1()
     talk.client(**prompt())
     before = talk.update("agent_message_chunk", content=TEXT)
@@ -316,12 +316,12 @@ def test_the_modes_of_a_loaded_session_are_known() -> None:
     talk = from_v1()
     talk.client(id=1, method="session/load", params={"sessionId": "s", **NEW})
     talk.agent(id=1, result={"modes": MODES})
-    (told,) = talk.update("current_mode_update", currentModeId="code")
-    assert told["params"]["update"]["configOptions"] == [{**MODE_OPTION, "currentValue": "code"}]
+    (sent,) = talk.update("current_mode_update", currentModeId="code")
+    assert sent["params"]["update"]["configOptions"] == [{**MODE_OPTION, "currentValue": "code"}]
 
 
 @pytest.mark.parametrize("talk", [from_v1(), from_v2()])
-def test_a_prompt_that_nobody_will_answer_is_only_forwarded(talk: Talk) -> None:
+def test_a_prompt_without_an_id_is_only_forwarded(talk: Talk) -> None:
     message = {"method": "session/prompt", "params": prompt()["params"]}
     assert talk.client(**message) == [{"to": "agent", **message}]
 
@@ -392,7 +392,7 @@ def test_a_repeated_idle_is_not_a_completion() -> None:
     talk.update("state_update", state="running")
     assert len(talk.update("state_update", **idle)) == 1
     assert talk.update("state_update", **idle) == []
-    assert talk.lost == ["update"]  # nobody waits for the last one
+    assert talk.lost == ["update"]  # no request waits for the last one
 
 
 def test_the_end_of_earlier_work_is_not_the_end_of_the_prompt() -> None:
@@ -436,7 +436,7 @@ def test_a_turn_that_ends_with_an_error_is_answered_with_it(fields: Json, error:
 
 
 @pytest.mark.parametrize("reason", [{}, {"stopReason": None}, {"stopReason": "_tired"}])
-def test_a_stop_reason_that_version_1_does_not_know_is_reported(reason: Json) -> None:
+def test_a_stop_reason_that_version_1_lacks_is_reported(reason: Json) -> None:
     talk = from_v2()
     talk.client(**prompt())
     talk.agent(id=1, result={"messageId": "u"})
@@ -516,7 +516,7 @@ def test_without_a_prompt_the_state_is_lost_and_everything_else_is_forwarded() -
     assert talk.lost == ["update"]
 
 
-def test_a_prompt_with_content_that_nobody_knows_is_refused_and_its_answer_dropped() -> None:
+def test_a_prompt_with_unknown_content_is_refused_and_its_answer_dropped() -> None:
     talk = from_v2()
     with pytest.raises(NotConvertible):
         talk.client(**prompt({"type": "_map"}))
@@ -532,11 +532,11 @@ def test_commands_of_a_new_session_follow_as_an_update() -> None:
     talk = from_v2()
     talk.client(id=1, method="session/new", params={"cwd": "/"})
     commands = [{"type": "command", "name": "a", "description": "A"}]
-    answer, told = talk.agent(
+    answer, note = talk.agent(
         id=1, result={"sessionId": "s", "availableCommands": commands, "configOptions": []}
     )
     assert answer["result"] == {"sessionId": "s", "configOptions": []}
-    assert told == to_client(
+    assert note == to_client(
         "available_commands_update", availableCommands=[{"name": "a", "description": "A"}]
     )
     assert talk.lost == []
@@ -641,7 +641,7 @@ def test_a_permission_request_that_is_refused_is_not_asked_and_its_answer_is_dro
     assert talk.client(id=5, result=SELECTED) == []
 
 
-def test_an_outcome_that_version_1_does_not_know_is_never_a_choice() -> None:
+def test_an_outcome_that_version_1_lacks_never_becomes_a_choice() -> None:
     talk = from_v2()
     talk.agent(**ask(title="a", subject=SUBJECT))
     talk.losses.clear()
@@ -661,18 +661,18 @@ def test_the_ids_of_both_sides_may_collide() -> None:
     assert talk.agent(id=5, result={"stopReason": "end_turn"})[0]["result"].keys() == {"messageId"}
 
 
-def test_colliding_ids_are_told_apart_by_what_is_said_where_nobody_knows_who_says_it() -> None:
+def test_colliding_ids_are_distinguished_by_the_message_where_its_sender_is_unknown() -> None:
     conversation = Conversation("2", Losses(), "1")
 
-    def say(message: Json) -> list[Json]:
+    def send(message: Json) -> list[Json]:
         read = read_message(message)
         assert read is not None
         return [write_message(out.message) for out in conversation.message(read)]
 
-    say(prompt(identity=5))
-    say(ask(toolCall=CALL))
-    assert say({"id": 5, "result": SELECTED})[0]["result"] == SELECTED
-    answer, _ = say({"id": 5, "result": {"stopReason": "end_turn"}})
+    send(prompt(identity=5))
+    send(ask(toolCall=CALL))
+    assert send({"id": 5, "result": SELECTED})[0]["result"] == SELECTED
+    answer, _ = send({"id": 5, "result": {"stopReason": "end_turn"}})
     assert answer["result"].keys() == {"messageId"}
 
 
@@ -716,9 +716,7 @@ def test_a_malformed_request_is_not_passed_on_and_its_answer_is_dropped(
 
 @pytest.mark.parametrize("talk", [from_v1(), from_v2()])
 @pytest.mark.parametrize("method", ["_acme.dev/do", "future/method"])
-def test_methods_that_nobody_knows_pass_unread_and_so_do_their_answers(
-    talk: Talk, method: str
-) -> None:
+def test_unknown_methods_and_their_answers_pass_unread(talk: Talk, method: str) -> None:
     odd: Json = {"params": [None, {"toolCall": 1}]}
     assert talk.client(id=1, method=method, **odd) == [
         {"to": "agent", "id": 1, "method": method, **odd}
@@ -732,9 +730,7 @@ def test_methods_that_nobody_knows_pass_unread_and_so_do_their_answers(
 @pytest.mark.parametrize("talk", [from_v1(), from_v2()])
 @pytest.mark.parametrize("answer", [{"result": {"stopReason": "a"}}, {"error": None}])
 @pytest.mark.parametrize("identity", [7, None])
-def test_an_answer_that_nobody_asked_for_passes_unread(
-    talk: Talk, answer: Json, identity: Any
-) -> None:
+def test_an_answer_without_a_request_passes_unread(talk: Talk, answer: Json, identity: Any) -> None:
     assert talk.agent(id=identity, **answer) == [{"to": "client", "id": identity, **answer}]
 
 
@@ -779,8 +775,8 @@ def test_version_1_passes_through_untouched() -> None:
 def test_version_2_is_lifted_to_the_newest_draft() -> None:
     talk = Talk("2", "2")
     plan = {"type": "items", "id": "p", "entries": []}
-    (told,) = talk.update("plan_update", plan=plan)
-    assert told["params"]["update"]["plan"] == {"type": "items", "planId": "p", "entries": []}
+    (sent,) = talk.update("plan_update", plan=plan)
+    assert sent["params"]["update"]["plan"] == {"type": "items", "planId": "p", "entries": []}
     assert talk.client(**prompt()) == [{"to": "agent", **prompt()}]
     assert talk.agent(id=1, result={"messageId": "u"}) == [
         {"to": "client", "id": 1, "result": {"messageId": "u"}}
@@ -790,7 +786,7 @@ def test_version_2_is_lifted_to_the_newest_draft() -> None:
     assert talk.agent(id=2, error=error) == [{"to": "client", "id": 2, "error": error}]
 
 
-def test_what_was_passed_over_is_told() -> None:
+def test_what_was_skipped_is_reported() -> None:
     faults: list[Fault] = []
     conversation = Conversation("2", Losses(), "1", faults)
     call = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": 7}
@@ -802,8 +798,8 @@ def test_a_diff_of_june_keeps_its_whole_texts_on_the_way_to_version_1() -> None:
     talk = from_v2()
     old = "".join(f"{number}\n" for number in range(50))
     diff = {"type": "diff", "path": "/a", "oldText": old, "newText": old + "end\n"}
-    (told,) = talk.update("tool_call_update", toolCallId="t", title="Edit", content=[diff])
-    assert told["params"]["update"]["content"] == [diff]
+    (sent,) = talk.update("tool_call_update", toolCallId="t", title="Edit", content=[diff])
+    assert sent["params"]["update"]["content"] == [diff]
     assert talk.lost == []
 
 
@@ -892,3 +888,78 @@ def test_every_prompt_of_a_real_conversation_is_answered_in_the_other_version(
     assert prompts
     assert waiting == {}
     assert ends == prompts
+
+
+# ---- which request an answer is for ----------------------------------------------------------
+
+
+def test_an_answer_finds_its_request_though_both_sides_use_the_same_id() -> None:
+    prompt = Request(5, "session/prompt")
+    permission = Request(5, "session/request_permission")
+    for known in (True, False):
+        pending: RecordedRequests[str] = RecordedRequests()
+        pending.add(prompt, "prompt")
+        pending.add(permission, "permission")
+        allowed = Response(5, {"outcome": {"outcome": "cancelled"}})
+        ended = Response(5, {"stopReason": "end_turn"})
+        assert pending.take(allowed, "client" if known else None) == "permission"
+        assert pending.take(ended, "agent" if known else None) == "prompt"
+        assert pending.take(ended) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "result"),
+    [
+        ("session/request_permission", {"outcome": {"outcome": "cancelled"}}),
+        ("elicitation/create", {"action": "decline"}),
+        ("fs/read_text_file", {"content": "x"}),
+        ("terminal/create", {"terminalId": "t"}),
+        ("terminal/output", {"output": "x", "truncated": False}),
+        ("terminal/wait_for_exit", {"exitCode": 0}),
+    ],
+)
+def test_a_result_that_only_a_client_sends_answers_the_agents_request(
+    method: str, result: dict[str, Any]
+) -> None:
+    pending: RecordedRequests[str] = RecordedRequests()
+    pending.add(Request(5, "session/prompt"), "prompt")
+    pending.add(Request(5, method), "asked")
+    assert pending.take(Response(5, result)) == "asked"
+
+
+def test_an_error_of_an_unknown_sender_is_read_as_the_agents() -> None:
+    pending: RecordedRequests[str] = RecordedRequests()
+    pending.add(Request(5, "session/prompt"), "prompt")
+    pending.add(Request(5, "fs/read_text_file"), "file")
+    assert pending.take(Failure(5, {})) == "prompt"
+    assert pending.take(Failure(5, {})) == "file"
+
+
+def test_the_sender_of_a_request_counts_more_than_its_method() -> None:
+    pending: RecordedRequests[str] = RecordedRequests()
+    pending.add(Request(5, "_any/method"), "asked", "agent")
+    assert pending.take(Response(5, {}), "agent") is None
+    assert pending.take(Response(5, {}), "client") == "asked"
+
+
+@pytest.mark.parametrize("table", [v1.METHODS, v2.METHODS])
+def test_each_method_is_handled_by_the_side_that_its_version_names(
+    table: dict[str, v1.Method],
+) -> None:
+    for name, method in table.items():
+        assert method.side in (handler_of(name), "both")
+
+
+@pytest.mark.parametrize(
+    ("method", "side"),
+    [
+        ("terminal/cancel", "agent"),
+        ("terminal/resize", "client"),
+        ("fs/list", "client"),
+        ("elicitation/later", "client"),
+        ("session/status", "agent"),
+        ("_any/method", "agent"),
+    ],
+)
+def test_a_method_that_no_version_has_is_known_by_its_family(method: str, side: str) -> None:
+    assert handler_of(method) == side

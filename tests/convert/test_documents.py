@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from tests.support.strategies import Json, v1_struct, v2_struct
-from twofold.convert.downgrade import downgrade
-from twofold.convert.downgrader import Downgrader
+from twofold.convert.downgrade import Downgrader, downgrade
 from twofold.convert.losses import Losses, NotConvertible
-from twofold.convert.upgrade import upgrade
-from twofold.convert.upgrader import Upgrader
+from twofold.convert.upgrade import Upgrader, upgrade
 from twofold.session import Session
 from twofold.wire import codec
 
@@ -92,13 +90,13 @@ def test_this_is_equivalent_when_the_v1_side_has_received_no_content_for_that_id
 ) -> None:
     losses = Losses(strict=strict)
     update = v2_struct(message(content=[TEXT, IMAGE]))
-    told, retold = Session("s"), Session("s")
-    told.apply(update)
+    direct, through = Session("s"), Session("s")
+    direct.apply(update)
     upgrader = Upgrader(losses)
     for lowered in Downgrader(losses).update(update):
         for lifted in upgrader.update(lowered):
-            retold.apply(lifted)
-    assert retold == told
+            through.apply(lifted)
+    assert through == direct
     assert losses == []
 
 
@@ -249,7 +247,7 @@ def test_strict_refuses_scalar_and_raw_field_clears(
 @to_version_1
 @in_both_modes
 @pytest.mark.parametrize(("field", "default"), [("kind", "other"), ("status", "pending")])
-def test_a_kind_or_status_clear_can_be_said_for_it_is_the_default(
+def test_a_cleared_kind_or_status_is_sent_as_the_default(
     down: Callable[[Losses], Convert], strict: bool, field: str, default: str
 ) -> None:
     losses = Losses(strict=strict)
@@ -260,7 +258,7 @@ def test_a_kind_or_status_clear_can_be_said_for_it_is_the_default(
 
 
 @to_version_2
-def test_v1_update_fields_do_not_tell_omitted_and_null_apart_so_null_is_not_forwarded(
+def test_v1_update_fields_do_not_distinguish_omitted_and_null_so_null_is_not_forwarded(
     up: Callable[[Losses], Convert],
 ) -> None:
     nulls = dict.fromkeys(

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from tests.support.strategies import Json, v2_struct
-from twofold.convert.downgrade import downgrade
+from twofold.convert.downgrade import downgrade, downgrade_outcome, downgrade_permission
 from twofold.convert.losses import Loss, Losses, NotConvertible
 from twofold.convert.patches import git_patch
-from twofold.convert.permissions import downgrade_outcome, downgrade_permission
 from twofold.wire import codec, v2
 
 TEXT = {"type": "text", "text": "hello"}
@@ -109,7 +108,7 @@ def test_a_whole_message_is_a_chunk_for_each_block(kind: str, becomes: str) -> N
     ],
 )
 @pytest.mark.parametrize("kind", WHOLE)
-def test_a_whole_message_that_chunks_cannot_say_is_refused(
+def test_a_whole_message_that_chunks_cannot_express_is_refused(
     kind: str, fields: Json, path: str, strict: bool
 ) -> None:
     update = {"sessionUpdate": kind, "messageId": "m", **fields}
@@ -126,7 +125,7 @@ def test_what_a_message_has_beside_its_content_is_lost(fields: Json, path: str) 
 
 
 @pytest.mark.parametrize(("tag", "words"), [("_map", "[_map content]"), ("", "[unknown content]")])
-def test_content_that_nobody_knows_is_named_in_words(tag: str, words: str) -> None:
+def test_unknown_content_is_replaced_by_a_description(tag: str, words: str) -> None:
     chunk = {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": {"type": tag}}
     named = {"type": "text", "text": words}
     assert converted(chunk) == ([{**chunk, "content": named}], ["update.content"])
@@ -134,7 +133,7 @@ def test_content_that_nobody_knows_is_named_in_words(tag: str, words: str) -> No
     assert (text_of(update["content"][0]), losses) == (words, ["update.content[0]"])
 
 
-def test_an_audience_that_nobody_knows_is_left_out() -> None:
+def test_an_unknown_audience_is_left_out() -> None:
     block = {**TEXT, "annotations": {"audience": ["user", "_auditor"], "priority": 1}}
     chunk = {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": block}
     kept = {**TEXT, "annotations": {"audience": ["user"], "priority": 1}}
@@ -147,8 +146,8 @@ def test_an_audience_that_nobody_knows_is_left_out() -> None:
 # ---- tool calls ------------------------------------------------------------------------------
 
 
-def test_a_tool_call_update_keeps_what_it_says_and_says_no_more() -> None:
-    said = patch(
+def test_a_tool_call_update_keeps_its_fields_and_gains_none() -> None:
+    update = patch(
         title="Read",
         name="read_file",
         kind="read",
@@ -160,7 +159,7 @@ def test_a_tool_call_update_keeps_what_it_says_and_says_no_more() -> None:
         _meta={},
         futureField=None,
     )
-    assert lossless(said) == said
+    assert lossless(update) == update
     assert lossless(patch()) == patch()
 
 
@@ -189,14 +188,12 @@ def test_a_cleared_scalar_is_left_out_and_reported(field: str) -> None:
         ("", "in_progress"),
     ],
 )
-def test_a_status_that_version_1_does_not_know_becomes_one_it_knows(
-    status: str, becomes: str
-) -> None:
+def test_a_status_that_version_1_lacks_becomes_one_it_has(status: str, becomes: str) -> None:
     assert converted(patch(status=status)) == ([patch(status=becomes)], ["update.status"])
 
 
 @pytest.mark.parametrize("kind", ["_acme.dance", "future", ""])
-def test_a_kind_that_version_1_does_not_know_is_other(kind: str) -> None:
+def test_a_kind_that_version_1_lacks_is_other(kind: str) -> None:
     assert converted(patch(kind=kind)) == ([patch(kind="other")], ["update.kind"])
 
 
@@ -215,7 +212,7 @@ def test_a_content_chunk_needs_what_came_before() -> None:
     assert refused(chunk) == "update"
 
 
-def test_content_that_version_1_does_not_know_is_named_in_words() -> None:
+def test_content_that_version_1_lacks_is_replaced_by_a_description() -> None:
     (update,), losses = converted(
         patch(
             content=[
@@ -306,14 +303,14 @@ def test_a_diff_of_several_files_is_several_diffs() -> None:
     assert losses == ["update.content[1]"]
 
 
-def test_a_moved_file_without_changed_lines_is_told_in_words() -> None:
+def test_a_moved_file_without_changed_lines_is_described_in_words() -> None:
     text = "diff --git /a /b\nsimilarity index 100%\nrename from /a\nrename to /b\n"
     made, losses = contents(diff({"operation": "move", "oldPath": "/a", "path": "/b"}, text=text))
     assert [text_of(item) for item in made] == ["move /a → /b"]
     assert losses == ["update.content[0]"]
 
 
-def test_a_binary_file_is_told_in_words_beside_the_texts() -> None:
+def test_a_binary_file_is_described_in_words_beside_the_texts() -> None:
     text = git_patch("/a", "1\n", "2\n") + (
         "diff --git /b /b\nindex 1..2 100644\nBinary files /b and /b differ\n"
     )
@@ -337,13 +334,13 @@ def test_a_binary_file_is_told_in_words_beside_the_texts() -> None:
         ),
     ],
 )
-def test_without_a_readable_patch_the_changes_are_told_in_words(item: Json) -> None:
+def test_without_a_readable_patch_the_changes_are_described_in_words(item: Json) -> None:
     made, losses = contents(item)
     assert [text_of(each) for each in made] == ["modify /a\ncopy /a → /b"]
     assert losses == ["update.content[0]"]
 
 
-def test_an_operation_that_nobody_knows_is_told_in_its_own_words() -> None:
+def test_an_unknown_operation_is_described_in_its_own_words() -> None:
     made, _ = contents(diff({"operation": "_sign", "path": "/a"}, {"operation": "_sign"}))
     assert [text_of(each) for each in made] == ["_sign /a\n_sign"]
     made, _ = contents(diff())
@@ -359,7 +356,7 @@ def test_an_operation_that_nobody_knows_is_told_in_its_own_words() -> None:
         {"operation": "modify", "path": "/a", "_meta": {"k": 1}},
     ],
 )
-def test_a_change_that_says_more_than_the_texts_is_reported(change: Json) -> None:
+def test_a_change_with_more_than_the_texts_is_reported(change: Json) -> None:
     made, losses = contents(diff(change, text=git_patch("/a", "1\n", "2\n")))
     assert made == [{"type": "diff", "path": "/a", "oldText": "1\n", "newText": "2\n"}]
     assert losses == ["update.content[0]"]
@@ -414,7 +411,7 @@ def test_what_a_plan_has_beside_its_entries_is_lost(beside: Json) -> None:
         ("priority", "_urgent", "medium"),
     ],
 )
-def test_a_word_of_a_plan_entry_that_version_1_does_not_know_is_replaced(
+def test_a_value_of_a_plan_entry_that_version_1_lacks_is_replaced(
     field: str, word: str, becomes: str
 ) -> None:
     entry = {"content": "a", "priority": "low", "status": "completed"}
@@ -497,7 +494,7 @@ def options(*config_options: Json) -> tuple[list[Json], list[str]]:
     )
 
 
-def test_config_options_and_groups_rename_their_ids_and_the_mode_is_told_again() -> None:
+def test_config_options_and_groups_rename_their_ids_and_the_mode_is_sent_again() -> None:
     updates, losses = options(MODE)
     assert losses == []
     assert updates == [
@@ -563,7 +560,7 @@ def test_what_both_versions_share_stays_the_same(update: Json) -> None:
     assert lossless(update) == update
 
 
-def test_content_of_a_summary_that_nobody_knows_is_named_in_words() -> None:
+def test_unknown_content_of_a_summary_is_replaced_by_a_description() -> None:
     (update,), losses = converted(
         {
             "sessionUpdate": "compaction_update",
@@ -602,7 +599,7 @@ def test_what_is_unstable_in_version_1_is_dropped_with_a_loss(update: Json) -> N
 
 
 @pytest.mark.parametrize("tag", ["_acme.dev/thing", "future_update", "?", ""])
-def test_an_update_that_nobody_knows_is_dropped_with_a_loss(tag: str) -> None:
+def test_an_unknown_update_is_dropped_with_a_loss(tag: str) -> None:
     assert converted({"sessionUpdate": tag, "content": 1}) == ([], ["update.sessionUpdate"])
 
 
@@ -696,7 +693,7 @@ def test_an_option_of_an_unknown_kind_is_never_passed_for_another() -> None:
 
 
 @pytest.mark.parametrize("kinds", [[], ["_acme.allow"], ["", "allow"]])
-def test_a_request_whose_options_version_1_does_not_know_is_refused(kinds: list[str]) -> None:
+def test_a_request_whose_options_version_1_lacks_is_refused(kinds: list[str]) -> None:
     options = [{"optionId": kind, "name": kind, "kind": kind} for kind in kinds]
     with pytest.raises(NotConvertible) as refusal:
         permission(options=options)
@@ -714,7 +711,7 @@ def test_a_permission_request_of_june_keeps_its_tool_call() -> None:
     assert losses == []
 
 
-def test_an_answer_that_version_1_does_not_know_is_no_choice() -> None:
+def test_an_answer_that_version_1_lacks_is_no_choice() -> None:
     losses = Losses()
     answers: list[Json] = [
         {"outcome": {"outcome": "selected", "optionId": "a"}, "_meta": {"k": 1}},

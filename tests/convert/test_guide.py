@@ -163,7 +163,7 @@ def test_a_chunk_belongs_to_the_message_of_its_role_and_index(
     assert client.session.messages[role][f"guide:{role}:4"].text == "other"
 
 
-def test_thoughts_stand_apart_from_messages_of_the_same_index(client: Client) -> None:
+def test_thoughts_and_messages_of_the_same_index_are_separate(client: Client) -> None:
     client.take(chunk(0, "hm", "agent_thought"), chunk(0, "yes"))
     assert [entry.role for entry in client.session.entries if isinstance(entry, Message)] == [
         "thought",
@@ -200,7 +200,9 @@ def test_a_message_id_is_a_better_name_than_an_index(client: Client) -> None:
     assert upgraded == v2.AgentMessageChunk("m", TextContent("a"))
 
 
-def test_a_chunk_without_an_index_continues_the_last_message_and_says_so(client: Client) -> None:
+def test_a_chunk_without_an_index_continues_the_last_message_and_is_reported(
+    client: Client,
+) -> None:
     nameless = {"sessionUpdate": "agent_message_chunk", "content": text("b")}
     client.take(chunk(7, "a"), chunk(8, "hm", "agent_thought"), nameless)
     assert client.session.messages["agent"]["guide:agent:7"].text == "ab"
@@ -277,7 +279,7 @@ def test_an_update_for_an_unknown_tool_call_creates_it(client: Client, nothing: 
     assert client.call("new").status == "pending"
 
 
-def test_a_tool_call_that_is_new_says_no_more_than_it_was_told(client: Client) -> None:
+def test_a_new_tool_call_has_no_more_than_it_was_sent(client: Client) -> None:
     assert client.upgrade(tool_call()) == [v2.ToolCallUpdate("c", title="Read file: config.ts")]
 
 
@@ -305,7 +307,7 @@ def test_the_meta_of_a_replaced_call_goes_even_if_unknown_fields_come(client: Cl
     assert (client.call().meta, client.call().unknown) == (None, {"mood": "good"})
 
 
-def test_null_says_nothing_of_a_tool_call(client: Client) -> None:
+def test_null_counts_as_omitted_in_a_tool_call(client: Client) -> None:
     names = ("title", "name", "kind", "status", "content", "locations", "rawInput", "rawOutput")
     nothing: Json = dict.fromkeys([*names, "_meta"])
     assert client.upgrade(tool_call_update(**nothing)) == [v2.ToolCallUpdate("c")]
@@ -342,7 +344,7 @@ def test_null_says_nothing_of_a_tool_call(client: Client) -> None:
             id="unknown",
         ),
         pytest.param(
-            {"type": "content", "content": text("hi")}, shown("hi"), id="as the versions say it"
+            {"type": "content", "content": text("hi")}, shown("hi"), id="as the versions have it"
         ),
     ],
 )
@@ -456,7 +458,7 @@ def test_bare_hunks_become_a_patch_of_the_path_beside_them(
 
 
 @pytest.mark.parametrize("path", ["x", "a\tb", '"x', "a\nb", "/dev/null"])
-def test_a_patch_nobody_can_read_modifies_the_path_beside_it(client: Client, path: str) -> None:
+def test_an_unreadable_patch_becomes_a_modification_of_its_path(client: Client, path: str) -> None:
     diff = HUNK if path != "x" else "make it better"
     client.take(tool_call(content=[{"type": "patch", "diff": diff, "path": path}]))
     assert client.call().content == [
@@ -635,7 +637,7 @@ def test_the_mode_option_lists_the_modes_seen_so_far(client: Client) -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_the_mode_stands_beside_the_other_options(client: Client, order: int) -> None:
+def test_the_mode_is_listed_with_the_other_options(client: Client, order: int) -> None:
     client.take(*[current_mode("code"), config_options(select(id="effort"))][::order])
     ids = [option.config_id for option in client.session.config_options]  # type: ignore[union-attr]
     assert ids == ["mode", "effort"]
@@ -848,7 +850,7 @@ def test_an_update_names_the_one_entry_to_draw_again(client: Client) -> None:
         ),
     ],
 )
-def test_an_update_alone_becomes_the_same_and_what_it_cannot_know_is_reported(
+def test_an_update_without_context_becomes_the_same_and_what_is_missing_is_reported(
     client: Client, update: Json, losses: list[Loss]
 ) -> None:
     alone = Losses()
@@ -866,7 +868,7 @@ def test_strict_refuses_a_loss_and_remembers_nothing_of_it() -> None:
     ]
 
 
-# ---- telling the dialect ---------------------------------------------------------------------
+# ---- recognising the dialect -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -889,7 +891,7 @@ def test_strict_refuses_a_loss_and_remembers_nothing_of_it() -> None:
         config_options(),
     ],
 )
-def test_what_only_this_dialect_says_gives_it_away(update: Json) -> None:
+def test_an_update_that_only_this_dialect_has_identifies_it(update: Json) -> None:
     assert looks_like_guide(update)
 
 
@@ -916,7 +918,7 @@ def test_what_only_this_dialect_says_gives_it_away(update: Json) -> None:
         None,
     ],
 )
-def test_what_the_versions_also_say_does_not(update: Any) -> None:
+def test_an_update_that_the_versions_have_too_does_not_identify_it(update: Any) -> None:
     assert not looks_like_guide(update)
 
 

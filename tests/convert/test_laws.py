@@ -13,13 +13,14 @@ from functools import cache, partial
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Struct
 
 from tests.conftest import ValuesOf
 from tests.peers.validators import Flavour, SchemaValidator
-from tests.session.test_laws import fold, least_memory, opcodes
+from tests.session.test_laws import least_memory, opcodes
+from tests.support.sessions import fold
 from tests.support.strategies import (
     IDS,
     KINDS,
@@ -51,14 +52,12 @@ from tests.support.strategies import (
     words,
 )
 from twofold.convert.conversation import Conversation
-from twofold.convert.downgrade import downgrade
-from twofold.convert.downgrader import Downgrader
+from twofold.convert.downgrade import Downgrader, downgrade
 from twofold.convert.losses import Loss, Losses, NotConvertible
 from twofold.convert.patches import git_patch
-from twofold.convert.upgrade import upgrade
-from twofold.convert.upgrader import Upgrader
+from twofold.convert.upgrade import Upgrader, upgrade
 from twofold.errors import TwofoldError
-from twofold.rpc.messages import read_message
+from twofold.rpc.connection import read_message
 from twofold.session import Draft, Session
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Extras, Malformed, Unknown
@@ -118,7 +117,7 @@ class ThereAndBack:
         return bool(shown(fold(self.came, draft)) == shown(fold(self.went, draft)))
 
 
-# ---- law 5: streams that version 1 can say ---------------------------------------------------
+# ---- law 5: streams that version 1 can express ------------------------------------------------
 
 blocks: Values = content_blocks(2, False)
 line_texts: Values = st.text("ab\n", max_size=12)
@@ -141,7 +140,7 @@ contents: Values = st.builds(_diff, st.none() | line_texts, line_texts).filter(
 
 @cache
 def _other_updates() -> Values:
-    """Updates that version 1 has words for, whatever came before."""
+    """Updates that version 1 can express, whatever came before."""
     entry = objects(
         {
             "content": texts,
@@ -192,25 +191,25 @@ _NEW_CALLS: Values = st.builds(
 _CLEARS: Values = st.lists(st.sampled_from(sorted(_CALL_FIELDS.keys() - {"_x"})), max_size=3)
 
 
-class _Teller:
-    """Makes updates that version 1 can say after those that it made before."""
+class _UpdateMaker:
+    """Makes updates that version 1 can express after those made before."""
 
     def __init__(self, draw: Callable[[Values], Any]) -> None:
         self.draw = draw
-        self.said: dict[tuple[str, str], list[Json]] = {}
+        self.contents: dict[tuple[str, str], list[Json]] = {}
         self.calls: dict[str, set[str]] = {}
 
     def chunk(self) -> Json:
         kind, message_id = self.draw(_KINDS), self.draw(ids)
         chunk: Json = self.draw(objects({"content": blocks}))
-        self.said.setdefault((kind, message_id), []).append(chunk["content"])
+        self.contents.setdefault((kind, message_id), []).append(chunk["content"])
         return {**chunk, "sessionUpdate": f"{kind}_chunk", "messageId": message_id}
 
     def message(self) -> Json:
         kind, message_id = self.draw(_KINDS), self.draw(ids)
-        said = self.said.setdefault((kind, message_id), [])
-        said += self.draw(st.lists(blocks, min_size=not said, max_size=2))
-        return {"sessionUpdate": kind, "messageId": message_id, "content": list(said)}
+        content = self.contents.setdefault((kind, message_id), [])
+        content += self.draw(st.lists(blocks, min_size=not content, max_size=2))
+        return {"sessionUpdate": kind, "messageId": message_id, "content": list(content)}
 
     def call(self) -> Json:
         call_id = self.draw(ids)
@@ -237,20 +236,26 @@ class _Teller:
 
 
 _KINDS: Values = st.sampled_from(("user_message", "agent_message", "agent_thought"))
-_TELL = (_Teller.chunk, _Teller.message, _Teller.call, _Teller.content, _Teller.other)
+_MAKE = (
+    _UpdateMaker.chunk,
+    _UpdateMaker.message,
+    _UpdateMaker.call,
+    _UpdateMaker.content,
+    _UpdateMaker.other,
+)
 
 
 @st.composite
-def sayable_streams(draw: Any) -> list[v2.SessionUpdate]:
-    """Streams of version 2 that version 1 has words for."""
-    teller = _Teller(draw)
-    tellings = draw(st.lists(st.sampled_from(_TELL), min_size=1, max_size=20))
-    return [v2_struct(tell(teller)) for tell in tellings]
+def streams_of_version_1(draw: Any) -> list[v2.SessionUpdate]:
+    """Streams of version 2 that version 1 can express."""
+    maker = _UpdateMaker(draw)
+    makes = draw(st.lists(st.sampled_from(_MAKE), min_size=1, max_size=20))
+    return [v2_struct(make(maker)) for make in makes]
 
 
 @settings(max_examples=75)
-@given(sayable_streams(), drafts)
-def test_what_version_1_can_say_gets_there_and_back_without_a_loss(
+@given(streams_of_version_1(), drafts)
+def test_a_stream_that_version_1_can_express_gets_there_and_back_without_a_loss(
     stream: list[v2.SessionUpdate], draft: Draft
 ) -> None:
     trip = ThereAndBack().take(stream)
@@ -258,12 +263,12 @@ def test_what_version_1_can_say_gets_there_and_back_without_a_loss(
     assert trip.holds(draft)
 
 
-def test_the_streams_that_version_1_can_say_say_a_lot() -> None:
+def test_the_streams_that_version_1_can_express_cover_every_kind_of_update() -> None:
     """The law above would be no law if its streams were poor."""
     seen: Counter[str] = Counter()
 
     @settings(max_examples=300, derandomize=True, database=None)
-    @given(sayable_streams())
+    @given(streams_of_version_1())
     def look(stream: list[v2.SessionUpdate]) -> None:
         seen.update(str(update.__struct_config__.tag) for update in stream)
         seen["diff"] += sum(
@@ -317,7 +322,7 @@ one_message = st.builds(
 
 @settings(max_examples=150)
 @given(st.lists(one_message, max_size=8))
-def test_a_message_that_is_told_again_and_again_comes_back_as_it_went(stream: list[Json]) -> None:
+def test_a_message_that_is_sent_again_and_again_comes_back_as_it_went(stream: list[Json]) -> None:
     assert ThereAndBack().take(map(v2_struct, stream)).holds(Draft.JUNE)
 
 
@@ -325,19 +330,19 @@ def test_a_message_that_is_told_again_and_again_comes_back_as_it_went(stream: li
 @given(st.lists(one_message, max_size=8))
 def test_the_text_of_a_message_is_never_shown_twice(stream: list[Json]) -> None:
     """Best effort: what version 1 shows last of a message is what version 2 has."""
-    down, told, seen = Downgrader(Losses()), Session("s"), Session("s")
+    down, direct, seen = Downgrader(Losses()), Session("s"), Session("s")
     for update in map(v2_struct, stream):
-        told.apply(update)
+        direct.apply(update)
         for each in down.update(update):
             seen.apply(Upgrader().update(each)[0])
     if stream:
         last = list(seen.messages["agent"].values())[-1]
-        assert last.text.removeprefix("[correction]\n") == told.messages["agent"]["m"].text
+        assert last.text.removeprefix("[correction]\n") == direct.messages["agent"]["m"].text
 
 
 @settings(max_examples=80)
 @given(v1_struct_streams(), drafts)
-def test_what_version_1_said_shows_the_same_after_there_and_back(
+def test_a_stream_of_version_1_shows_the_same_after_there_and_back(
     stream: list[v1.SessionUpdate], draft: Draft
 ) -> None:
     upgrader = Upgrader()
@@ -358,7 +363,17 @@ def test_what_version_1_said_shows_the_same_after_there_and_back(
         max_size=20,
     )
 )
-def test_what_version_1_said_without_tool_calls_all_gets_there_and_back(
+@example(
+    [
+        {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "a"} | more}
+        | named
+        for more, named in [
+            ({"annotations": None}, {}),
+            ({}, {"messageId": "m"}),
+        ]
+    ]
+)
+def test_a_stream_of_version_1_without_tool_calls_gets_there_and_back_whole(
     stream: list[Json],
 ) -> None:
     upgrader = Upgrader()
@@ -414,17 +429,17 @@ def test_strict_refuses_to_lift_what_best_effort_reports_and_nothing_else(
 
 @settings(max_examples=50)
 @given(v2_struct_streams())
-def test_best_effort_says_what_strict_says_of_what_strict_lets_pass(
+def test_best_effort_gives_the_result_of_strict_where_strict_accepts(
     stream: list[v2.SessionUpdate],
 ) -> None:
     strict, losses = Downgrader(Losses(strict=True)), Losses()
     best = Downgrader(losses)
     for update in stream:
         try:
-            said = strict.update(update)
+            expected = strict.update(update)
         except NotConvertible:
             continue
-        assert best.update(update) == said
+        assert best.update(update) == expected
     assert losses == []
 
 
@@ -432,7 +447,7 @@ def test_best_effort_says_what_strict_says_of_what_strict_lets_pass(
 
 
 def objections(valid: SchemaValidator, version: Any, updates: Iterable[Any]) -> list[str]:
-    """What the official schemas say against updates; those of version 1 must be stable."""
+    """The objections of the official schemas to updates; those of version 1 must be stable."""
     flavours: list[Flavour] = ["stable"] if version == 1 else ["stable", "unstable"]
     return [
         f"{flavour}: {error}"
@@ -672,13 +687,13 @@ SHORT, LONG = 20, 4_000
 TEXT: Json = {"type": "text", "text": "some words "}
 
 
-def _said(kind: str, **message_id: str) -> Json:
+def _chunk(kind: str, **message_id: str) -> Json:
     return {"sessionUpdate": kind, "content": TEXT, **message_id}
 
 
 UPWARDS: dict[str, Json] = {
-    "a chunk without an id": _said("agent_message_chunk"),
-    "a chunk with an id": _said("agent_thought_chunk", messageId="m"),
+    "a chunk without an id": _chunk("agent_message_chunk"),
+    "a chunk with an id": _chunk("agent_thought_chunk", messageId="m"),
     "an update of a tool call": {
         "sessionUpdate": "tool_call_update",
         "toolCallId": "t0",
@@ -692,8 +707,8 @@ UPWARDS: dict[str, Json] = {
     "usage": {"sessionUpdate": "usage_update", "used": 1, "size": 2},
 }
 DOWNWARDS: dict[str, Json] = {
-    "a chunk": _said("agent_message_chunk", messageId="m"),
-    "a user message chunk": _said("user_message_chunk", messageId="m"),
+    "a chunk": _chunk("agent_message_chunk", messageId="m"),
+    "a user message chunk": _chunk("user_message_chunk", messageId="m"),
     "an update of a tool call": UPWARDS["an update of a tool call"],
     "a content chunk of a short call": {
         "sessionUpdate": "tool_call_update",
@@ -708,10 +723,10 @@ def _long_v1(length: int) -> Upgrader:
     upgrader = Upgrader()
     for number in range(length):
         for update in (
-            _said("agent_thought_chunk", messageId="m"),
+            _chunk("agent_thought_chunk", messageId="m"),
             {"sessionUpdate": "tool_call", "toolCallId": f"t{number}", "title": "Read"},
             UPWARDS["terminal output in meta"],
-            _said("agent_message_chunk"),
+            _chunk("agent_message_chunk"),
         ):
             upgrader.update(v1_struct(update))
     return upgrader
@@ -722,8 +737,8 @@ def _long_v2(length: int) -> Downgrader:
     for number in range(length):
         call = {"sessionUpdate": "tool_call_update", "toolCallId": f"t{number}", "title": "Read"}
         for update in (
-            _said("user_message_chunk", messageId="m"),
-            _said("agent_message_chunk", messageId="m"),
+            _chunk("user_message_chunk", messageId="m"),
+            _chunk("agent_message_chunk", messageId="m"),
             {"sessionUpdate": "agent_message", "messageId": f"m{number}", "content": [TEXT]},
             call,
         ):
@@ -785,7 +800,7 @@ def test_terminal_output_costs_what_is_shown_of_it_however_much_there_was() -> N
 
 def test_what_is_remembered_of_a_message_does_not_grow_with_it() -> None:
     down = Downgrader()
-    update = v2_struct(_said("agent_message_chunk", messageId="m"))
+    update = v2_struct(_chunk("agent_message_chunk", messageId="m"))
     down.update(update)
 
     def ten_thousand() -> None:
@@ -796,10 +811,10 @@ def test_what_is_remembered_of_a_message_does_not_grow_with_it() -> None:
     assert least_memory([ten_thousand]) < 16_000
 
 
-def test_a_message_of_many_chunks_can_still_be_told_whole() -> None:
+def test_a_message_of_many_chunks_can_still_be_sent_whole() -> None:
     down = Downgrader(Losses(strict=True))
     chunks = 3_000
     for _ in range(chunks):
-        down.update(v2_struct(_said("agent_message_chunk", messageId="m")))
+        down.update(v2_struct(_chunk("agent_message_chunk", messageId="m")))
     whole = {"sessionUpdate": "agent_message", "messageId": "m", "content": [TEXT] * (chunks + 1)}
     assert len(down.update(v2_struct(whole))) == 1

@@ -1,4 +1,4 @@
-"""Look-ups in the config options of a session."""
+"""The config options of a session: look-ups, and what they may be set to."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.convert.options import (
+    NoSuchOption,
     choices,
     find_option,
     grouped_choices,
@@ -17,7 +18,9 @@ from twofold.convert.options import (
     modes_of,
     value_name,
     value_of,
+    with_checked_value,
     with_value,
+    without_booleans,
 )
 from twofold.wire import v2
 from twofold.wire.base import Extras
@@ -43,7 +46,7 @@ def switch(config_id: str, *, value: bool = False, **fields: Any) -> v2.SessionC
 OPTIONS: list[v2.SessionConfigOption] = [UNKNOWN, select("model"), switch("fast", value=True)]
 
 
-def test_an_option_is_found_by_its_id_unless_nobody_knows_its_type() -> None:
+def test_an_option_is_found_by_its_id_unless_its_type_is_unknown() -> None:
     assert find_option(OPTIONS, "model") is OPTIONS[1]
     assert find_option(OPTIONS, "depth") is None
     assert find_option([], "model") is None
@@ -106,3 +109,42 @@ def test_the_mode_is_the_first_select_of_its_category(
     assert (modes is None) == (by_category is None)
     if modes is not None:
         assert [mode.id for mode in modes.available_modes] == ["one", "two", "three"]
+
+
+# ---- what an option may be set to
+
+MODE = select("how", category="mode")
+LOUD = switch("loud")
+SETTABLE: list[v2.SessionConfigOption] = [select("model"), UNKNOWN, MODE, LOUD]
+
+
+@pytest.mark.parametrize(
+    ("config_id", "value"), [("model", "three"), ("how", "two"), ("loud", True)]
+)
+def test_setting_an_option_changes_a_copy(config_id: str, value: Any) -> None:
+    changed = with_checked_value(SETTABLE, config_id, value)
+    assert value_of(changed, config_id) is value
+    assert value_of(SETTABLE, config_id) is not value
+    same = [each for each in changed if value_of([each], config_id) is None]
+    assert same == [each for each in SETTABLE if value_of([each], config_id) is None]
+
+
+@pytest.mark.parametrize(
+    ("config_id", "value", "reason"),
+    [
+        ("tempo", "fast", "there is no config option 'tempo'"),
+        ("depth", "fast", "there is no config option 'depth'"),
+        ("model", "huge", "config option 'model' must be one of one, two, three"),
+        ("how", True, "config option 'how' must be one of one, two, three"),
+        ("loud", "yes", "config option 'loud' must be true or false"),
+    ],
+)
+def test_a_missing_option_or_a_value_it_cannot_have_is_refused(
+    config_id: str, value: Any, reason: str
+) -> None:
+    with pytest.raises(NoSuchOption, match=reason):
+        with_checked_value(SETTABLE, config_id, value)
+
+
+def test_every_client_of_version_1_can_show_everything_but_booleans() -> None:
+    assert without_booleans(SETTABLE) == [select("model"), UNKNOWN, MODE]

@@ -278,7 +278,7 @@ def test_what_was_written_is_read_back(path: str, pair: tuple[str, str]) -> None
         assert (file.operation, file.path, file.old_path) == (operation, path, None)
         assert not file.binary
         if operation == "modify":
-            # Unchanged lines are left out on both sides, the rest stands in order.
+            # Unchanged lines are left out on both sides, the rest is in order.
             assert file.old is not None
             assert file.new is not None
             assert applied(file.old, git_patch(path, file.old, file.new)) == file.new
@@ -452,7 +452,7 @@ REFUSED = {
     "a hunk of no file": (HUNK, 1, "without a file"),
     "a file of no hunk": (LABELS, 3, "without a hunk"),
     "a hunk header without numbers": (f"{LABELS}@@ -a +b @@\n", 3, "hunk header"),
-    "a number nobody counts to": (f"{LABELS}@@ -1,{'9' * 5000} +1 @@\n", 3, "hunk header"),
+    "a number without bounds": (f"{LABELS}@@ -1,{'9' * 5000} +1 @@\n", 3, "hunk header"),
     "a hunk that is too short": (f"{LABELS}@@ -1,2 +1 @@\n-x\n+y\n", 6, "ends inside"),
     "a hunk cut by the next file": (f"{LABELS}@@ -1,2 +1 @@\n-x\n+y\ndiff --git a b\n", 6, "not a"),
     "a hunk that is too long": (f"{LABELS}{HUNK}+z\n", 6, "outside"),
@@ -468,7 +468,7 @@ REFUSED = {
     "an unknown escape": (f'--- "\\x"\n+++ x\n{HUNK}', 1, "cannot be read"),
     "a path that is not UTF-8": (f'--- "\\377"\n+++ x\n{HUNK}', 1, "cannot be read"),
     "no path": (f"--- \n+++ \n{HUNK}", 1, "path"),
-    "names that cannot be told apart": ("diff --git a b c d\nold mode 100644\n", 1, "path"),
+    "names that cannot be separated": ("diff --git a b c d\nold mode 100644\n", 1, "path"),
     "a move from nowhere": ("diff --git a b\nrename to b\n", 1, "path"),
     "two operations": ("diff --git a a\nnew file mode 100644\nrename to b\n", 3, "move and add"),
     "a new file with old lines": (f"--- /dev/null\n+++ x\n{HUNK}", 1, "does not exist"),
@@ -541,7 +541,7 @@ def test_a_damaged_patch_is_read_or_refused(
 
 
 def git(folder: str | Path, *arguments: str, stdin: str = "", fails: bool = False) -> str:
-    """What a git that knows no configuration prints."""
+    """The output of git without any configuration."""
     environment = {name: os.environ[name] for name in os.environ if not name.startswith("GIT_")}
     environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
     environment["GIT_CEILING_DIRECTORIES"] = str(Path(folder).parent)
@@ -694,7 +694,7 @@ def test_a_small_edit_is_written_as_git_writes_it(tmp_path: Path) -> None:
     write(tmp_path / "a file", new)
     arguments = ["--no-index", "--no-prefix", "--", "a file.old", "a file"]
     theirs = git(tmp_path, "diff", *arguments, fails=True)
-    headings = re.compile(r"(?<= @@).*")  # Git tells which function a hunk is in
+    headings = re.compile(r"(?<= @@).*")  # Git names the function of a hunk
     ours = git_patch("a file", old, new)
     assert ours[ours.index("@@") :] == headings.sub("", theirs[theirs.index("@@") :])
 

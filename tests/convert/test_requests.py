@@ -107,7 +107,7 @@ EXAMPLES = 30  # of each law, for each of the messages below
 ALL = [(version, *each) for version in (1, 2) for each in convertible(version)]
 
 
-# ---- the same thing, said in both versions -------------------------------------------------
+# ---- the same message in both versions -----------------------------------------------------
 
 CHOICES = [{"value": "a", "name": "A", "description": "first"}, {"value": "b", "name": "B"}]
 MODES = {
@@ -302,7 +302,7 @@ SAID_ALIKE = [
 
 
 @pytest.mark.parametrize("alike", SAID_ALIKE, ids=lambda alike: f"{alike.methods[0]}-{alike.part}")
-def test_what_both_versions_can_say_goes_there_and_back(alike: Alike) -> None:
+def test_a_message_that_both_versions_have_goes_there_and_back(alike: Alike) -> None:
     losses = Losses(strict=True)
     first = Message(1, alike.methods[0], alike.part, alike.first)
     second = Message(2, alike.methods[1], alike.part, alike.second)
@@ -319,7 +319,7 @@ def test_every_method_has_an_example() -> None:
     assert set(ALL) <= shown
 
 
-# ---- what the other version says differently, or not at all --------------------------------
+# ---- what the other version has differently, or not at all --------------------------------
 
 BARE_SELECT = {"type": "select", "name": "S", "currentValue": "a"}
 UNKNOWN_OPTION = {"type": "_x", "name": "X", "of": 1}
@@ -366,7 +366,7 @@ UPGRADED = {
             "clientCapabilities.session.notices",
         ],
     ),
-    "an agent that says nothing has sessions, and lacks what version 2 expects of them": Case(
+    "an agent without capabilities has sessions, and lacks what version 2 expects of them": Case(
         *(1, "initialize", "result"),
         {"protocolVersion": 1},
         {**agent_2(), "info": NO_NAME},
@@ -856,7 +856,7 @@ def test_commands_go_there_and_back(first: Json, second: Json) -> None:
         ({"type": "_x", **COMMAND}, None, ["availableCommand"]),
     ],
 )
-def test_commands_that_version_1_does_not_know_are_reported(
+def test_commands_that_version_1_lacks_are_reported(
     command: Json, expected: Json | None, paths: list[str]
 ) -> None:
     losses = Losses()
@@ -936,21 +936,21 @@ def test_what_reports_no_loss_comes_back(
         assert back.method == method
     if method != "session/set_mode":
         # in the version it set out from, a result is read as that of the method asked for
-        assert said(back._replace(method=method).read()) == said(message.read())
+        assert normalised(back._replace(method=method).read()) == normalised(message.read())
 
 
-def said(value: Any) -> Any:
-    """What a struct says, in full, with what is of no consequence taken out."""
+def normalised(value: Any) -> Any:
+    """The type and fields of a struct, without the fields that make no difference."""
     if isinstance(value, list):
-        return [said(item) for item in value]
+        return [normalised(item) for item in value]
     if not isinstance(value, Wire):
         return value
     value = DEFAULTS.get(type(value), lambda struct: struct)(value)
     fields = {name: getattr(value, name) for name in value.__struct_fields__}
-    # Null and an empty `_meta` say no more than omitted; inside `_meta` and unknown fields all
+    # Null and an empty `_meta` mean the same as omitted; inside `_meta` and unknown fields all
     # is left alone.
     return type(value).__name__, {
-        name: said(field)
+        name: normalised(field)
         for name, field in fields.items()
         if field not in (UNSET, None) and not (name == "meta" and field == {})
     }
@@ -985,7 +985,7 @@ def _client_2(struct: Any) -> Any:
 def _agent_2(struct: Any) -> Any:
     capabilities = struct.capabilities or v2.AgentCapabilities()
     if capabilities.auth and not (capabilities.auth.meta or capabilities.auth.unknown):
-        capabilities = replace(capabilities, auth=UNSET)  # without extensions it says nothing
+        capabilities = replace(capabilities, auth=UNSET)  # without extensions it is empty
     return v2.InitializeResponse(
         2,
         named(struct.info),
@@ -997,7 +997,7 @@ def _agent_2(struct: Any) -> Any:
 
 
 def _flags(struct: Any) -> Any:
-    """False says no more than omitted."""
+    """False means the same as omitted."""
     names = [name for name in struct.__struct_fields__ if getattr(struct, name) is False]
     return replace(struct, **dict.fromkeys(names, UNSET))
 
@@ -1014,7 +1014,7 @@ def _setup_1(struct: Any) -> Any:
 
 
 def _lists(*names: str) -> Callable[[Any], Any]:
-    """An empty list says no more than none."""
+    """An empty list means the same as none."""
 
     def filled(struct: Any) -> Any:
         return replace(struct, **{name: getattr(struct, name) or [] for name in names})
@@ -1162,7 +1162,7 @@ def test_what_real_agents_and_clients_wrote_is_accepted_in_the_other_version(
     for message in messages:
         try:
             there = convert(message, Losses())
-        except Malformed:  # sent to see what the agent would say
+        except Malformed:  # sent to see how the agent answers
             continue
         type_there = type_name(schemas, there.version, there.method, there.part)
         assert valid(there.version, "stable", type_there, there.value) == []

@@ -1,4 +1,4 @@
-"""The translators: what a conversion can say because it remembers."""
+"""The translators: conversions that need what came before."""
 
 import base64
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.support.strategies import Json
-from twofold.convert.downgrader import Downgrader
+from twofold.convert.downgrade import Downgrader
 from twofold.convert.losses import Losses, NotConvertible
-from twofold.convert.upgrader import Upgrader
+from twofold.convert.upgrade import Upgrader
 from twofold.session import Session
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Fault, Malformed
@@ -29,16 +29,32 @@ def read(update: Json, shape: Any) -> Any:
     return struct
 
 
-class Up:
-    """An `Upgrader`, JSON in and out."""
+class Translator:
+    """Either of them, JSON in and out."""
+
+    kind: Any
+    shape: Any
 
     def __init__(self, *, strict: bool = False, **options: Any) -> None:
         self.losses = Losses(strict=strict)
-        self.translator = Upgrader(self.losses, **options)
+        self.translator = self.kind(self.losses, **options)
 
     def __call__(self, *updates: Json) -> list[Json]:
-        lists = [self.translator.update(read(update, v1.SessionUpdate)) for update in updates]
+        lists = [self.translator.update(read(update, self.shape)) for update in updates]
         return [codec.to_json(each) for updates in lists for each in updates]
+
+    @property
+    def lost(self) -> list[str]:
+        """Where something was lost since the last look."""
+        paths = [loss.path for loss in self.losses]
+        self.losses.clear()
+        return paths
+
+
+class Up(Translator):
+    """An `Upgrader`, JSON in and out."""
+
+    kind, shape = Upgrader, v1.SessionUpdate
 
     def prompt(self, *words: str) -> list[Json]:
         blocks = [codec.read(text(each), v1.ContentBlock) for each in words]
@@ -56,36 +72,16 @@ class Up:
         asked = read(request, v1.RequestPermissionRequest)
         return codec.to_json(self.translator.permission(asked))  # type: ignore[no-any-return]
 
-    @property
-    def lost(self) -> list[str]:
-        """Where something was lost since the last look."""
-        paths = [loss.path for loss in self.losses]
-        self.losses.clear()
-        return paths
 
-
-class Down:
+class Down(Translator):
     """A `Downgrader`, JSON in and out."""
 
-    def __init__(self, *, strict: bool = False, **options: Any) -> None:
-        self.losses = Losses(strict=strict)
-        self.translator = Downgrader(self.losses, **options)
-
-    def __call__(self, *updates: Json) -> list[Json]:
-        lists = [self.translator.update(read(update, v2.SessionUpdate)) for update in updates]
-        return [codec.to_json(each) for updates in lists for each in updates]
+    kind, shape = Downgrader, v2.SessionUpdate
 
     def permission(self, **fields: Any) -> Json:
         request = {"sessionId": "s", "title": "Sure?", "options": OPTIONS, **fields}
         asked = read(request, v2.RequestPermissionRequest)
         return codec.to_json(self.translator.permission(asked))  # type: ignore[no-any-return]
-
-    @property
-    def lost(self) -> list[str]:
-        """Where something was lost since the last look."""
-        paths = [loss.path for loss in self.losses]
-        self.losses.clear()
-        return paths
 
 
 OPTIONS = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
@@ -99,7 +95,7 @@ KINDS = {
 }
 
 
-def said(words: str = "a", kind: str = "agent_message_chunk", **fields: Any) -> Json:
+def v1_chunk(words: str = "a", kind: str = "agent_message_chunk", **fields: Any) -> Json:
     return {"sessionUpdate": kind, "content": text(words), **fields}
 
 
@@ -118,19 +114,21 @@ def message_ids(updates: list[Json]) -> list[str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_chunks_without_an_id_are_one_message_while_nothing_comes_between(kind: str) -> None:
     up = Up()
-    first, second, third = message_ids(up(said("a", kind), said("b", kind), said("c", kind)))
+    first, second, third = message_ids(
+        up(v1_chunk("a", kind), v1_chunk("b", kind), v1_chunk("c", kind))
+    )
     assert first == second == third == f"v1:{KINDS[kind]}:1"
     assert up.lost == []
 
 
 BOUNDARIES: dict[str, Any] = {
-    "another kind": lambda up: up(said("b", "agent_thought_chunk")),
+    "another kind": lambda up: up(v1_chunk("b", "agent_thought_chunk")),
     "a new tool call": lambda up: up(tool_call()),
     "an update of a new tool call": lambda up: up(call_update()),
     "a permission for a new tool call": lambda up: up.permission(),
     "a new prompt": lambda up: up.prompt("next"),
     "a message with an id of another kind": lambda up: up(
-        said("b", "user_message_chunk", messageId="m")
+        v1_chunk("b", "user_message_chunk", messageId="m")
     ),
 }
 
@@ -138,9 +136,9 @@ BOUNDARIES: dict[str, Any] = {
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_a_boundary_ends_the_open_message(boundary: str) -> None:
     up = Up()
-    up(said())
+    up(v1_chunk())
     BOUNDARIES[boundary](up)
-    assert message_ids(up(said())) != ["v1:agent:1"]
+    assert message_ids(up(v1_chunk())) != ["v1:agent:1"]
 
 
 NO_BOUNDARIES: list[Json] = [
@@ -158,35 +156,41 @@ NO_BOUNDARIES: list[Json] = [
 @pytest.mark.parametrize("update", NO_BOUNDARIES, ids=lambda update: str(update["sessionUpdate"]))
 def test_an_update_about_something_else_does_not_end_the_open_message(update: Json) -> None:
     up = Up()
-    up(said(), update)
-    assert message_ids(up(said())) == ["v1:agent:1"]
+    up(v1_chunk(), update)
+    assert message_ids(up(v1_chunk())) == ["v1:agent:1"]
 
 
 @pytest.mark.parametrize("again", [call_update(status="completed"), tool_call(title="Again")])
 def test_an_update_of_a_known_tool_call_does_not_end_the_open_message(again: Json) -> None:
     up = Up()
-    up(tool_call(), said())
+    up(tool_call(), v1_chunk())
     up(again)
     up.permission(title="Again")
-    assert message_ids(up(said())) == ["v1:agent:1"]
+    assert message_ids(up(v1_chunk())) == ["v1:agent:1"]
 
 
 def test_a_message_that_was_ended_never_goes_on() -> None:
     up = Up()
-    a, b, c = message_ids(up(said(), said("b", "agent_thought_chunk"), said()))
+    a, b, c = message_ids(up(v1_chunk(), v1_chunk("b", "agent_thought_chunk"), v1_chunk()))
     assert len({a, b, c}) == 3
 
 
 def test_an_id_of_the_agents_own_is_kept_and_chunks_without_one_join_it() -> None:
     up = Up()
-    made = up(said(messageId="m"), said(), said(messageId="n"), said(messageId="m"), said())
+    made = up(
+        v1_chunk(messageId="m"),
+        v1_chunk(),
+        v1_chunk(messageId="n"),
+        v1_chunk(messageId="m"),
+        v1_chunk(),
+    )
     assert message_ids(made) == ["m", "m", "n", "m", "m"]
 
 
 @pytest.mark.parametrize("no_id", [None, ""])
 def test_a_null_or_empty_id_is_no_id(no_id: str | None) -> None:
     up = Up()
-    assert message_ids(up(said(messageId="m"), said(messageId=no_id))) == ["m", "m"]
+    assert message_ids(up(v1_chunk(messageId="m"), v1_chunk(messageId=no_id))) == ["m", "m"]
 
 
 @pytest.mark.parametrize(
@@ -200,8 +204,8 @@ def test_a_null_or_empty_id_is_no_id(no_id: str | None) -> None:
 def test_all_of_a_message_without_an_id_at_once_and_with_one_is_that_message(
     kind: str, whole: str
 ) -> None:
-    copy = said("ab", kind, messageId="m", _meta={"k": 1})
-    made = Up()(said("a", kind), said("b", kind), copy, said("c", kind, messageId="m"))
+    copy = v1_chunk("ab", kind, messageId="m", _meta={"k": 1})
+    made = Up()(v1_chunk("a", kind), v1_chunk("b", kind), copy, v1_chunk("c", kind, messageId="m"))
     first = made[0]["messageId"]
     assert made[2] == {
         "sessionUpdate": whole,
@@ -215,41 +219,48 @@ def test_all_of_a_message_without_an_id_at_once_and_with_one_is_that_message(
 @pytest.mark.parametrize(
     "before",
     [
-        [said("a"), said("c")],  # another text
-        [said("a"), tool_call(), said("b")],  # what came after a boundary is another message
-        [said("ab", messageId="n")],  # it has a name
-        [said("ab", "agent_thought_chunk")],
-        [said("a"), {**said("b"), "content": {"type": "image", "data": "", "mimeType": "x"}}],
-        [said("")],
+        [v1_chunk("a"), v1_chunk("c")],  # another text
+        [
+            v1_chunk("a"),
+            tool_call(),
+            v1_chunk("b"),
+        ],  # what came after a boundary is another message
+        [v1_chunk("ab", messageId="n")],  # it has a name
+        [v1_chunk("ab", "agent_thought_chunk")],
+        [
+            v1_chunk("a"),
+            {**v1_chunk("b"), "content": {"type": "image", "data": "", "mimeType": "x"}},
+        ],
+        [v1_chunk("")],
     ],
 )
 def test_a_message_with_an_id_that_repeats_no_nameless_one_is_a_message(before: list[Json]) -> None:
-    *_, made = Up()(*before, said("ab", messageId="m"))
+    *_, made = Up()(*before, v1_chunk("ab", messageId="m"))
     assert (made["sessionUpdate"], made["messageId"]) == ("agent_message_chunk", "m")
 
 
 def test_what_comes_after_the_end_of_a_turn_joins_its_last_message() -> None:
     up = Up()
     up.prompt("hi")
-    (before,) = message_ids(up(said()))
+    (before,) = message_ids(up(v1_chunk()))
     up.finish()
-    assert message_ids(up(said())) == [before]
+    assert message_ids(up(v1_chunk())) == [before]
     up.prompt("next")
-    assert message_ids(up(said())) != [before]
+    assert message_ids(up(v1_chunk())) != [before]
 
 
 def test_invented_ids_carry_the_prefix_they_are_given() -> None:
     up = Up(prefix="bridge")
-    assert message_ids(up(said())) == ["bridge:agent:1"]
+    assert message_ids(up(v1_chunk())) == ["bridge:agent:1"]
     assert message_ids(up.prompt("hi")) == ["bridge:user:2"]
 
 
 def test_a_replay_starts_over_with_new_ids() -> None:
     up = Up()
     up.setup(modes=MODES)
-    before = message_ids(up(said(), tool_call()))
+    before = message_ids(up(v1_chunk(), tool_call()))
     up.translator = up.translator.replayed()
-    assert message_ids(up(said())) != before
+    assert message_ids(up(v1_chunk())) != before
     # the call is new again, so that nothing needs to be cleared
     assert up(tool_call()) == [call_update(title="Read")]
     assert up(mode("code"))[0]["configOptions"][0]["name"] == "Mode"
@@ -319,7 +330,7 @@ def test_a_terminal_of_the_client_is_text() -> None:
     assert up.lost == ["update.content[0]"]
 
 
-def test_a_terminal_of_the_client_is_a_terminal_for_whoever_has_it_too() -> None:
+def test_a_terminal_that_the_client_runs_stays_a_terminal() -> None:
     up = Up(own_terminals=True)
     (update,) = up(tool_call(content=[{**TERMINAL, "_meta": {"k": 1}}]))
     assert update["content"] == [{**TERMINAL, "_meta": {"k": 1}}]
@@ -327,7 +338,7 @@ def test_a_terminal_of_the_client_is_a_terminal_for_whoever_has_it_too() -> None
     assert up.lost == []
 
 
-def test_a_terminal_that_meta_told_of_is_known_from_then_on() -> None:
+def test_a_terminal_that_meta_described_is_known_from_then_on() -> None:
     up = Up()
     up(tool_call(_meta={"terminal_info": {"terminal_id": "x"}}))
     (update,) = up(call_update(content=[TERMINAL, {**TERMINAL, "terminalId": "y"}]))
@@ -464,7 +475,7 @@ def test_a_mode_update_is_the_full_list_of_options() -> None:
     assert up.lost == []
 
 
-def test_an_option_update_keeps_the_option_that_stands_for_the_modes() -> None:
+def test_an_option_update_keeps_the_option_that_replaces_the_modes() -> None:
     up = Up()
     up.setup(modes=MODES)
     assert up(option_update({**SWITCH, "id": "fast"})) == [
@@ -491,7 +502,7 @@ def test_an_agents_own_mode_option_rules(own: Json) -> None:
     assert len(up.translator.config_options) == 1
 
 
-def test_a_mode_that_the_client_chose_shows_in_the_option_that_stands_for_it() -> None:
+def test_a_mode_that_the_client_chose_is_the_value_of_the_mode_option() -> None:
     up = Up()
     up.setup(modes=MODES)
     assert up.translator.mode_option_id == "mode"
@@ -555,7 +566,7 @@ def test_the_end_of_a_turn_is_idle_with_the_stop_reason() -> None:
 
 
 def user(words: str, **fields: Any) -> Json:
-    return said(words, "user_message_chunk", **fields)
+    return v1_chunk(words, "user_message_chunk", **fields)
 
 
 @pytest.mark.parametrize(
@@ -582,10 +593,10 @@ def test_a_user_message_that_is_not_the_prompt_is_kept(words: str) -> None:
     assert kept == [words, "hello"]
 
 
-def test_an_agent_may_say_what_the_user_said() -> None:
+def test_an_agent_may_repeat_the_text_of_the_user() -> None:
     up = Up()
     up.prompt("hello")
-    assert len(up(said("hello"), said("hello", "agent_thought_chunk"))) == 2
+    assert len(up(v1_chunk("hello"), v1_chunk("hello", "agent_thought_chunk"))) == 2
     assert up(user("hello")) == []
 
 
@@ -593,7 +604,7 @@ def test_plain_text_of_an_answer_goes_the_short_way_while_an_echo_may_still_come
     up, slow = Up(), Up()
     up.prompt("hello")
     slow.prompt("hello")
-    first, *rest = [read(said(words), v1.SessionUpdate) for words in ("a", "b", "c")]
+    first, *rest = [read(v1_chunk(words), v1.SessionUpdate) for words in ("a", "b", "c")]
     assert up.translator.plain(first) is None, "it opens the message"
     assert up.translator.update(first) == slow.translator.update(first)
     for update in rest:
@@ -614,7 +625,7 @@ def test_text_is_no_echo_of_an_image() -> None:
     up.translator.prompt([read(IMAGE, v1.ContentBlock)])
     assert len(up(user("hello"))) == 1
     up.prompt("hello")
-    assert len(up(said("", "user_message_chunk", content=IMAGE))) == 1
+    assert len(up(v1_chunk("", "user_message_chunk", content=IMAGE))) == 1
 
 
 def test_after_the_turn_nothing_is_taken_for_an_echo() -> None:
@@ -637,7 +648,7 @@ def test_a_prompt_is_shown_as_version_2_allows_it() -> None:
 def test_an_update_that_strict_refuses_leaves_no_trace() -> None:
     up = Up(strict=True)
     for lossy in (
-        said("a", "agent_thought_chunk", content={"type": "image", "data": "", "mimeType": "",
+        v1_chunk("a", "agent_thought_chunk", content={"type": "image", "data": "", "mimeType": "",
                                                   "uri": "no uri"}),
         tool_call(content=[TERMINAL]),
     ):  # fmt: skip
@@ -765,7 +776,7 @@ def test_after_a_correction_the_message_goes_on_there() -> None:
     ],
 )
 @pytest.mark.parametrize("sent", [[], [chunk(A)]])
-def test_a_whole_message_that_chunks_cannot_say_is_refused_in_both_modes(
+def test_a_whole_message_that_chunks_cannot_express_is_refused_in_both_modes(
     sent: list[Json], update: Json, strict: bool
 ) -> None:
     down = Down(strict=strict)
@@ -783,7 +794,7 @@ def test_messages_of_different_kinds_may_share_an_id() -> None:
     assert down(message(D, kind="user_message")) == [chunk(D, kind="user_message_chunk")]
 
 
-def test_interleaved_messages_are_told_apart() -> None:
+def test_interleaved_messages_are_kept_apart() -> None:
     down = Down()
     stream = [chunk(A, "a"), chunk(B, "b"), chunk(C, "a")]
     assert down(*stream) == stream
@@ -865,7 +876,7 @@ def test_clearing_what_was_never_set_loses_nothing(field: str, first: Json) -> N
 
 
 @pytest.mark.parametrize("field", ["title", "name", "rawInput", "rawOutput", "_meta"])
-def test_a_clear_that_version_1_cannot_say_is_left_out_and_reported(field: str) -> None:
+def test_a_clear_that_version_1_cannot_express_is_left_out_and_reported(field: str) -> None:
     down = Down()
     value = {"k": 1} if field == "_meta" else "a"
     down(call_update(**{"title": "Read", field: value}))
@@ -908,7 +919,7 @@ def test_a_content_chunk_for_a_new_id_is_a_tool_call() -> None:
     assert down(content_chunk(shown("b"))) == [call_update(content=[shown("a"), shown("b")])]
 
 
-def test_content_chunks_of_different_calls_are_told_apart() -> None:
+def test_content_chunks_of_different_calls_are_kept_apart() -> None:
     down = Down()
     down(call_update("a", title="A"), call_update("b", title="B"))
     down(content_chunk(shown("1"), "a"), content_chunk(shown("2"), "b"))
@@ -1017,7 +1028,7 @@ def test_a_call_that_june_asked_about_without_a_title_gets_that_of_the_next_ques
     assert down.permission(subject=subject)["toolCall"]["title"] == "Sure?"
 
 
-def test_what_a_permission_loses_is_reported_where_it_stood() -> None:
+def test_the_losses_of_a_permission_are_reported_with_their_paths() -> None:
     down = Down()
     asked_in_june(down, title="a", status="paused", content=[TERMINAL])
     assert down.lost == ["toolCall.content[0]", "toolCall.status"]
@@ -1203,7 +1214,7 @@ def test_a_plan_of_another_form_is_not_shown_and_leaves_the_one_that_is() -> Non
     assert down(removed("a")) == [NO_PLAN]
 
 
-def test_the_mode_among_the_options_is_told_again_as_the_mode() -> None:
+def test_the_mode_among_the_options_is_sent_again_as_the_mode() -> None:
     down = Down()
     made = down(option_update(MODE_OPTION))
     assert made[1] == mode("ask")
@@ -1260,7 +1271,7 @@ def test_the_caller_may_make_up_the_ids_of_messages() -> None:
         return f"mine:{len(made)}"
 
     up = Up(new_id=new_id)
-    updates = up(said(), said("b", "agent_thought_chunk"), said("c", messageId="own"))
+    updates = up(v1_chunk(), v1_chunk("b", "agent_thought_chunk"), v1_chunk("c", messageId="own"))
     assert message_ids(updates) == ["mine:1", "mine:2", "own"]
     assert message_ids(up.prompt("Hi")) == ["mine:3"]
     assert made == [v1.AgentMessageChunk, v1.AgentThoughtChunk, v1.UserMessageChunk]
@@ -1269,7 +1280,7 @@ def test_the_caller_may_make_up_the_ids_of_messages() -> None:
 def test_a_replay_makes_up_ids_as_before_unless_it_is_given_another_way() -> None:
     up = Up(new_id=lambda kind: "first")
     up.setup(modes={"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]})
-    chunk = read(said(), v1.SessionUpdate)
+    chunk = read(v1_chunk(), v1.SessionUpdate)
     for again, name in [
         (up.translator.replayed(), "first"),
         (up.translator.replayed(lambda kind: "second"), "second"),
@@ -1285,16 +1296,16 @@ def test_the_caller_may_name_the_message_of_a_prompt() -> None:
     message, running = up.translator.prompt(blocks, "u7")
     assert codec.to_json(message)["messageId"] == up.translator.prompt_id == "u7"
     assert isinstance(running, v2.StateUpdate)
-    assert up(said("Hi", "user_message_chunk")) == []  # its echo
+    assert up(v1_chunk("Hi", "user_message_chunk")) == []  # its echo
 
 
 @pytest.mark.parametrize(
     ("update", "plain"),
     [
-        (said(messageId="m"), True),
-        (said(messageId=""), False),
-        (said(messageId="m", _meta={"k": 1}), False),
-        (said(messageId="m", extra=1), False),
+        (v1_chunk(messageId="m"), True),
+        (v1_chunk(messageId=""), False),
+        (v1_chunk(messageId="m", _meta={"k": 1}), False),
+        (v1_chunk(messageId="m", extra=1), False),
         ({"sessionUpdate": "notice", "severity": "info", "title": "Hi"}, False),
     ],
 )
@@ -1310,7 +1321,7 @@ def test_a_message_has_been_sent_from_its_first_content_on() -> None:
     down = Down()
     key = (v1.AgentMessageChunk, "m")
     assert not down.translator.has_sent(*key)
-    down(said(messageId="m"))
+    down(v1_chunk(messageId="m"))
     assert down.translator.has_sent(*key)
     assert not down.translator.has_sent(v1.AgentThoughtChunk, "m")
 

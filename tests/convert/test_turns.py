@@ -146,7 +146,7 @@ def test_a_turn_that_was_cancelled_too_late_ended_as_it_did() -> None:
     assert prompt_answer(IDLE, Losses(), cancelled=True) == v1.PromptResponse("end_turn")
 
 
-def test_what_stands_beside_an_error_is_reported_and_never_hides_the_error() -> None:
+def test_the_meta_of_an_error_is_reported_as_lost_and_never_hides_the_error() -> None:
     error = Error(-32000, "why")
     losses = Losses(strict=True)
     idle = v2.StateUpdate("idle", "error", error, meta={"k": 1})
@@ -334,7 +334,7 @@ def test_one_message_is_one_prompt() -> None:
         (chunk("moon"), False),
     ],
 )
-def test_a_message_that_changes_the_prompt_is_told_from_one_that_repeats_it(
+def test_a_message_that_changes_the_prompt_is_distinguished_from_one_that_repeats_it(
     update: v2.UserMessage | v2.UserMessageChunk, same: bool
 ) -> None:
     turns, turn = opened()

@@ -7,8 +7,7 @@ import pytest
 
 from tests.support.strategies import Json, v1_struct
 from twofold.convert.losses import Loss, Losses, NotConvertible
-from twofold.convert.permissions import upgrade_outcome, upgrade_permission
-from twofold.convert.upgrade import is_uri, upgrade
+from twofold.convert.upgrade import is_uri, upgrade, upgrade_outcome, upgrade_permission
 from twofold.wire import codec, v1
 from twofold.wire.base import Fault, Malformed
 
@@ -187,12 +186,12 @@ def test_anything_else_is_not(text: str) -> None:
 # ---- tool calls ------------------------------------------------------------------------------
 
 
-def test_a_tool_call_says_everything_because_it_may_replace() -> None:
+def test_a_tool_call_sets_every_field_because_it_may_replace_another() -> None:
     assert lossless(tool_call()) == WHOLE_CALL
 
 
-def test_a_tool_call_keeps_what_it_says() -> None:
-    said = {
+def test_a_tool_call_keeps_its_fields() -> None:
+    fields = {
         "kind": "read",
         "status": "completed",
         "name": "read_file",
@@ -202,11 +201,11 @@ def test_a_tool_call_keeps_what_it_says() -> None:
         "rawOutput": "text",
         "_meta": {"k": None},
     }
-    assert lossless(tool_call(**said)) == {**WHOLE_CALL, **said}
+    assert lossless(tool_call(**fields)) == {**WHOLE_CALL, **fields}
 
 
 @pytest.mark.parametrize("beside", [{"_meta": None}, {"futureField": 1}])
-def test_a_tool_call_that_says_nothing_of_meta_clears_it(beside: Json) -> None:
+def test_a_tool_call_without_meta_clears_it(beside: Json) -> None:
     assert lossless(tool_call(**beside))["_meta"] is None
 
 
@@ -222,14 +221,16 @@ def test_an_empty_list_stays_an_empty_list(field: str) -> None:
     assert lossless(patch(**{field: []})) == patch(**{field: []})
 
 
-def test_a_tool_call_update_keeps_what_it_says_and_says_no_more() -> None:
-    said = patch(status="failed", rawOutput=False, rawInput=0, title="", _meta={}, futureField=None)
-    assert lossless(said) == said
+def test_a_tool_call_update_keeps_its_fields_and_gains_none() -> None:
+    update = patch(
+        status="failed", rawOutput=False, rawInput=0, title="", _meta={}, futureField=None
+    )
+    assert lossless(update) == update
 
 
 @pytest.mark.parametrize("word", ["_acme", "future", ""])
 @pytest.mark.parametrize("field", ["kind", "status"])
-def test_a_kind_or_status_that_nobody_knows_is_kept(field: str, word: str) -> None:
+def test_an_unknown_kind_or_status_is_kept(field: str, word: str) -> None:
     assert lossless(patch(**{field: word})) == patch(**{field: word})
 
 
@@ -327,7 +328,7 @@ def test_a_terminal_that_the_agent_describes_in_meta_is_the_agents() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "told", "becomes"),
+    ("key", "value", "becomes"),
     [
         ("terminal_exit", {"exit_code": True}, {"exitStatus": {}}),
         ("terminal_exit", {"exit_code": "1", "signal": 9}, {"exitStatus": {}}),
@@ -341,15 +342,15 @@ def test_a_terminal_that_the_agent_describes_in_meta_is_the_agents() -> None:
     ],
 )
 def test_what_meta_says_of_a_terminal_counts_only_if_it_fits(
-    key: str, told: Json, becomes: Json
+    key: str, value: Json, becomes: Json
 ) -> None:
-    (first, _), _ = converted(patch(_meta={key: {"terminal_id": "x", **told}}))
+    (first, _), _ = converted(patch(_meta={key: {"terminal_id": "x", **value}}))
     assert {k: v for k, v in first.items() if k not in ("sessionUpdate", "terminalId")} == becomes
 
 
-@pytest.mark.parametrize("told", [None, 7, "x", [], {}, {"terminal_id": 7}])
-def test_meta_that_names_no_terminal_is_just_meta(told: Any) -> None:
-    update = patch(_meta={"terminal_output": told})
+@pytest.mark.parametrize("value", [None, 7, "x", [], {}, {"terminal_id": 7}])
+def test_meta_that_names_no_terminal_is_just_meta(value: Any) -> None:
+    update = patch(_meta={"terminal_output": value})
     assert lossless(update) == update
 
 
@@ -464,7 +465,7 @@ def test_a_mode_by_itself_is_an_option_with_one_choice(field: str) -> None:
     )
 
 
-# ---- what both versions share, and what neither knows ----------------------------------------
+# ---- what both versions share, and what both lack ----------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -512,22 +513,22 @@ def test_a_time_that_version_2_does_not_read_is_left_out(time: str) -> None:
 
 
 @pytest.mark.parametrize("tag", ["_acme.dev/thing", "future_update", "?", ""])
-def test_an_update_that_nobody_knows_passes_as_it_came(tag: str) -> None:
+def test_an_unknown_update_passes_unchanged(tag: str) -> None:
     update = {"sessionUpdate": tag, "content": [None], "_meta": None}
     assert lossless(update) == update
 
 
-def test_an_update_that_only_version_2_knows_passes_as_it_came() -> None:
+def test_an_update_that_only_version_2_has_passes_unchanged() -> None:
     update = {"sessionUpdate": "state_update", "state": "running"}
     assert lossless(update) == update
 
 
-def test_an_update_that_only_version_2_knows_must_fit_version_2() -> None:
+def test_an_update_that_only_version_2_has_must_be_valid_there() -> None:
     with pytest.raises(Malformed):
         upgrade(v1_struct({"sessionUpdate": "state_update", "state": 7}), Losses())
 
 
-def test_content_that_nobody_knows_passes_as_it_came() -> None:
+def test_unknown_content_passes_unchanged() -> None:
     unknown = {"type": "_acme", "content": None}
     update = patch(content=[unknown, {"type": "content", "content": unknown}])
     assert lossless(update) == update

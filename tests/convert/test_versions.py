@@ -125,7 +125,7 @@ def test_an_agent_speaks_the_version_of_its_shapes_whatever_it_claims(
 
 
 @pytest.mark.parametrize("result", [None, [], {}, {"agentInfo": {}}])
-def test_an_answer_that_says_nothing_leaves_the_best_guess(result: Any) -> None:
+def test_an_answer_without_a_version_leaves_the_best_guess(result: Any) -> None:
     detector = Detector()
     assert (detector.of_requests("1"), detector.of_requests("2")) == ("1", "2")
     detector.initializing({"protocolVersion": 1})
@@ -142,7 +142,7 @@ def test_a_stream_that_shows_nothing_is_taken_for_the_other_version() -> None:
     assert lowered["content"] == []
 
 
-def test_what_the_caller_says_of_the_version_stands() -> None:
+def test_the_version_that_the_caller_gives_is_kept() -> None:
     detector = Detector("2")
     detector.initializing({"protocolVersion": 1})
     detector.initialized({"protocolVersion": 1})
@@ -150,7 +150,7 @@ def test_what_the_caller_says_of_the_version_stands() -> None:
     assert detector.of_requests("1") == "2"
 
 
-def test_a_stream_without_initialize_shows_its_version_by_the_first_telling_update() -> None:
+def test_a_stream_without_initialize_shows_its_version_by_the_first_distinct_update() -> None:
     detector = Detector()
     either = {"sessionUpdate": "usage_update", "used": 1, "size": 1}
     assert detector.dialect(either, "2") == "2"
