@@ -16,22 +16,20 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from twofold.agent import arguments
-from twofold.agent.config_options import NoSuchOption, with_checked_value
 from twofold.agent.definition import Definition, SessionHandler
-from twofold.agent.link import ClientLink
 from twofold.agent.prompts import Prompts
-from twofold.agent.session import OpenSession, now
+from twofold.agent.session import ClientLink, OpenSession, now
 from twofold.agent.tools import NotCancellable
 from twofold.convert.capabilities import downgrade_agent, upgrade_client
 from twofold.convert.losses import Losses, NotConvertible
-from twofold.convert.options import mode_option
+from twofold.convert.options import NoSuchOption, mode_option, with_checked_value
 from twofold.convert.requests import downgrade_result, upgrade_params
 from twofold.convert.versions import claimed_version, version_of_client
 from twofold.peer.inbox import spawn
 from twofold.peer.peer import Peer
 from twofold.peer.problems import Problem, described, guarded
+from twofold.rpc.connection import Notification, Request
 from twofold.rpc.errors import INVALID_REQUEST, RESOURCE_NOT_FOUND, RequestError
-from twofold.rpc.messages import Notification, Request
 from twofold.session.listing import SessionInfos, age
 from twofold.transport.base import Transport
 from twofold.wire import codec, v1, v2

@@ -12,8 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from twofold.agent.definition import Definition
-from twofold.agent.link import ClientLink
-from twofold.agent.session import OpenSession
+from twofold.agent.session import ClientLink, OpenSession
 from twofold.agent.tools import (
     NotCancellable,
     TurnScope,

@@ -8,22 +8,21 @@ to `session/new`, nor after the session was closed.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from twofold.agent import arguments
-from twofold.agent.config_options import with_checked_value
-from twofold.agent.link import ClientLink
 from twofold.agent.store import DRAFT, Store, UnknownSession
-from twofold.convert.downgrader import Downgrader
-from twofold.convert.losses import NotConvertible
-from twofold.convert.options import value_of
-from twofold.convert.permissions import upgrade_outcome
+from twofold.convert.downgrade import Downgrader
+from twofold.convert.losses import Loss, NotConvertible
+from twofold.convert.options import value_of, with_checked_value, without_booleans
+from twofold.convert.upgrade import upgrade_outcome
 from twofold.errors import BadAnswer, LocalError
-from twofold.peer.problems import Problem
+from twofold.peer.peer import Peer
+from twofold.peer.problems import Problem, Report
 from twofold.rpc.errors import RequestFailed
 from twofold.session import Session, snapshot
 from twofold.wire import codec, v1, v2
@@ -43,10 +42,55 @@ KEEP_WITHIN = 0.5
 """After how many seconds they are given to it in any case."""
 GATHER = 0.1
 """For how many seconds a tool call's output is gathered for a client of version 1."""
+LOSSES = 1000
+"""How many different losses are reported for one client."""
 
 _CANCELLED = v2.RequestPermissionResponse(CancelledPermissionOutcome())
 _IN_THE_RESPONSE = (v2.ConfigOptionUpdate, v2.AvailableCommandsUpdate)
 _ENDED = frozenset({"completed", "failed", "cancelled"})
+
+
+class ClientLink:
+    """The client of one connection: how to send to it, and what it can show.
+
+    The sessions and turns of the connection share it.
+    """
+
+    def __init__(self, peer: Peer, report: Report) -> None:
+        self.peer = peer
+        self.report = report
+        self.protocol_version: int = 0
+        """The version that was agreed on; 0 before `initialize`."""
+        self.client: v2.InitializeRequest | None = None
+        """What the client sent in `initialize`, as version 2."""
+        self.session_capabilities: v1.ClientSessionCapabilities | None = None
+        """What a client of version 1 declared that it shows."""
+        self.gone = asyncio.Event()
+        """Set when the client has disconnected, or the connection is being closed."""
+        self._lost: set[tuple[str, str]] = set()
+
+    def shown_options(
+        self, options: Sequence[v2.SessionConfigOption]
+    ) -> list[v2.SessionConfigOption]:
+        """The config options that this client of version 1 declared it can show."""
+        declared = self.session_capabilities
+        if declared and declared.config_options and declared.config_options.boolean:
+            return list(options)
+        shown = without_booleans(options)
+        if len(shown) < len(options):
+            self.report_loss("configOptions", "the client did not declare that it shows booleans")
+        return shown
+
+    def report_loss(self, path: str, reason: str, session_id: str | None = None) -> None:
+        """Report something that version 1 cannot express, each path and reason once."""
+        if (path, reason) not in self._lost and len(self._lost) < LOSSES:
+            self._lost.add((path, reason))
+            self.report(Problem("loss", f"{path}: {reason}", session_id))
+
+    def report_losses(self, losses: Iterable[Loss], session_id: str | None = None) -> None:
+        """Report what a conversion to version 1 lost."""
+        for loss in losses:
+            self.report_loss(loss.path, loss.reason, session_id)
 
 
 class SessionClosed(LocalError):
