@@ -20,11 +20,19 @@ from twofold.bridge.side import Side
 from twofold.bridge.up import Up
 from twofold.peer.problems import Problem, Report, guarded, log
 from twofold.rpc import connection
-from twofold.rpc.connection import Batch, Connection, is_whole
+from twofold.rpc.connection import (
+    Batch,
+    Connection,
+    Failure,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    is_whole,
+)
 from twofold.rpc.connection import Malformed as NoMessage
 from twofold.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RequestError
 from twofold.rpc.frames import LIMIT, LineTooLong
-from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
 from twofold.transport.base import Transport
 from twofold.transport.process import ProcessEnded
 from twofold.wire import v1

@@ -33,14 +33,14 @@ from twofold.bridge.side import Side
 from twofold.convert.downgrade import CHUNKS
 from twofold.convert.losses import NotConvertible, carried
 from twofold.convert.options import MODE, mode_option
-from twofold.convert.permissions import upgrade_outcome
 from twofold.convert.requests import downgrade_params, downgrade_result, upgrade_params
 from twofold.convert.turns import CANCELLED, OpenTurn, OpenTurns, prompt_answer
+from twofold.convert.upgrade import upgrade_outcome
 from twofold.peer.problems import Problem, Report
 from twofold.policy import choose
+from twofold.rpc.connection import Failure, Notification, Request, RequestId, Response
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LineTooLong
-from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Malformed
 from twofold.wire.elicitation import ElicitationCancel

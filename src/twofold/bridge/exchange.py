@@ -23,12 +23,20 @@ from twofold.convert.losses import NotConvertible
 from twofold.peer.answering import error_for_peer
 from twofold.peer.problems import Problem, Report
 from twofold.rpc import connection
-from twofold.rpc.connection import Batch, Event, read_line
+from twofold.rpc.connection import (
+    Batch,
+    Event,
+    Failure,
+    Notification,
+    Pending,
+    Request,
+    RequestId,
+    Response,
+    read_line,
+)
 from twofold.rpc.connection import Malformed as NoMessage
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
 from twofold.rpc.frames import LineTooLong
-from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
-from twofold.rpc.pending import Pending
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Malformed
 from twofold.wire.shared import CancelRequestNotification, Error

@@ -27,8 +27,8 @@ from twofold.convert.versions import (
     version_of_agent,
     version_of_client,
 )
+from twofold.rpc.connection import Failure, Request, Response
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
-from twofold.rpc.messages import Failure, Request, Response
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import Malformed
 

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from twofold.convert.losses import Losses
-from twofold.convert.upgrader import Upgrader
+from twofold.convert.upgrade import Upgrader
 from twofold.wire import v1, v2
 from twofold.wire.content import ContentBlock, TextContent
 

@@ -11,10 +11,8 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from twofold.convert.downgrade import CHUNKS, WHOLE
-from twofold.convert.downgrader import Downgrader
+from twofold.convert.downgrade import CHUNKS, WHOLE, Downgrader, asked_about
 from twofold.convert.losses import Loss, Losses
-from twofold.convert.permissions import asked_about
 from twofold.wire import v1, v2
 from twofold.wire.base import UNSET, Maybe
 from twofold.wire.shared import CompactionUpdate, SessionInfoUpdate

@@ -20,8 +20,8 @@ from twofold.bridge.exchange import Answer, Endpoint, OnAnswer, read_result
 from twofold.client.files import Files
 from twofold.client.terminals import Terminals, typed_command
 from twofold.peer.problems import Problem, Report
+from twofold.rpc.connection import Failure, Request, RequestId
 from twofold.rpc.errors import INTERNAL_ERROR, RequestError
-from twofold.rpc.messages import Failure, Request, RequestId
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Malformed
 from twofold.wire.shared import Capability, PermissionOption, SelectedPermissionOutcome

@@ -34,8 +34,8 @@ from twofold.bridge.lifting import Lifting
 from twofold.bridge.loss_log import LossLog
 from twofold.bridge.offers import Offers
 from twofold.bridge.side import Side
+from twofold.convert.downgrade import downgrade_outcome
 from twofold.convert.losses import Losses, NotConvertible, carried, recast
-from twofold.convert.permissions import downgrade_outcome
 from twofold.convert.requests import (
     downgrade_params,
     downgrade_result,
@@ -44,9 +44,9 @@ from twofold.convert.requests import (
 )
 from twofold.convert.turns import CANCELLED
 from twofold.peer.problems import Problem, Report
+from twofold.rpc.connection import Failure, Notification, Request, RequestId, Response
 from twofold.rpc.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, RequestError
 from twofold.rpc.frames import LineTooLong
-from twofold.rpc.messages import Failure, Notification, Request, RequestId, Response
 from twofold.wire import codec, v1, v2
 from twofold.wire.base import UNSET, Extras, Malformed
 from twofold.wire.content import ContentBlock
