@@ -106,8 +106,8 @@ def judged_as(
     )
 
 
-def told(subject: Subject) -> Subject:
-    """The subject without what only the wide rules and the memory look at."""
+def shown_fields(subject: Subject) -> Subject:
+    """The subject without the fields that only wide rules and remembered decisions use."""
     return Subject(subject.kind, subject.name, subject.title, subject.paths, subject.command)
 
 
@@ -159,13 +159,13 @@ SUBJECTS: list[tuple[Any, Subject]] = [
 
 
 @pytest.mark.parametrize(("call", "subject"), SUBJECTS)
-def test_a_subject_is_what_the_tool_call_says_of_itself(call: Any, subject: Subject) -> None:
-    assert told(subject_of(about(call), Session("s"))) == replace(
+def test_a_subject_has_the_fields_of_the_tool_call(call: Any, subject: Subject) -> None:
+    assert shown_fields(subject_of(about(call), Session("s"))) == replace(
         subject, title=subject.title or "May I?"
     )
 
 
-def test_a_request_is_read_over_what_the_session_knows_of_the_call() -> None:
+def test_the_fields_of_a_request_replace_those_of_the_call_in_the_session() -> None:
     session = Session("s")
     known = {
         "toolCallId": "t",
@@ -178,10 +178,10 @@ def test_a_request_is_read_over_what_the_session_knows_of_the_call() -> None:
     }
     session.apply(strategies.v2_struct(known))
     all_of_it = Subject("execute", "bash", "Run it", ("/a",), "make")
-    assert told(subject_of(about({}), session)) == all_of_it
+    assert shown_fields(subject_of(about({}), session)) == all_of_it
     patch = {"kind": None, "name": None, "title": None, "locations": None, "rawInput": None}
-    assert told(subject_of(about(patch), session)) == Subject(title="May I?")
-    assert told(subject_of(about({"rawInput": {"command": "ls"}}), session)) == replace(
+    assert shown_fields(subject_of(about(patch), session)) == Subject(title="May I?")
+    assert shown_fields(subject_of(about({"rawInput": {"command": "ls"}}), session)) == replace(
         all_of_it, command="ls"
     )
 
@@ -190,17 +190,17 @@ def test_a_command_is_about_itself_and_about_the_call_it_names() -> None:
     session = Session("s")
     session.ask(1, about({"name": "bash", "kind": "other", "locations": [{"path": "/a"}]}))
     subject = {"type": "command", "command": "make all", "cwd": "/w"}
-    assert told(subject_of(request(subject), session)) == Subject(
+    assert shown_fields(subject_of(request(subject), session)) == Subject(
         "execute", title="May I?", command="make all"
     )
-    assert told(subject_of(request({**subject, "toolCallId": "t"}), session)) == Subject(
+    assert shown_fields(subject_of(request({**subject, "toolCallId": "t"}), session)) == Subject(
         "execute", "bash", "May I?", ("/a",), "make all"
     )
 
 
 @pytest.mark.parametrize("subject", [None, {"type": "_house", "command": "ls"}])
-def test_a_request_about_nothing_we_know_has_only_a_title(subject: Any) -> None:
-    assert told(subject_of(request(subject), Session("s"))) == Subject(title="May I?")
+def test_a_request_with_an_unknown_subject_has_only_a_title(subject: Any) -> None:
+    assert shown_fields(subject_of(request(subject), Session("s"))) == Subject(title="May I?")
 
 
 json_values = st.recursive(
@@ -267,7 +267,7 @@ def test_an_escaped_text_matches_no_other(one: str, other: str) -> None:
 
 
 def steps_match(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
-    """What `**` and `*` mean, said as plainly as possible."""
+    """What `**` and `*` mean, in the plainest code."""
 
     @cache
     def match(at: int, here: int) -> bool:
@@ -303,6 +303,21 @@ def test_a_star_stays_between_slashes_and_two_stars_cross_them(
 def test_a_relative_path_never_matches_an_absolute_pattern(path: str, pattern: str) -> None:
     assert not allow(path=pattern).matches(Subject(paths=(path or ".",)))
     assert not reject(path=pattern).matches(Subject(paths=(path or ".",)))
+
+
+@pytest.mark.parametrize(
+    ("path", "matches"), [("/", True), ("//", True), ("/a/..", True), ("/a", False), ("a", False)]
+)
+def test_a_slash_alone_is_the_root_directory_and_nothing_in_it(path: str, matches: bool) -> None:
+    subject = Subject(paths=(path,))
+    assert allow(path="/").matches(subject) is matches
+    assert reject(path="/").matches(subject) is matches
+
+
+def test_the_root_directory_is_below_itself_and_has_no_name() -> None:
+    root = Subject(paths=("/",))
+    assert allow(path="/**").matches(root)
+    assert not allow(path="/*").matches(root)
 
 
 # ---- rules that allow are narrow -------------------------------------------------------------
@@ -568,7 +583,7 @@ def test_adding_to_a_request_never_turns_what_is_not_allowed_into_what_is(
 ) -> None:
     """Held for requests that name a command or a path, and for every rule that allows.
 
-    Whoever has named nothing can add what a rule names, and is then allowed that.
+    A request that names nothing may add what a rule names, and is then allowed that.
     """
     more = {**call, **rest, "rawInput": {**raw, **call.get("rawInput", {})}}
     more["locations"] = [*call.get("locations", []), *locations]
@@ -706,14 +721,14 @@ def test_a_rule_that_rejects_a_path_looks_at_all_of_the_request(call: dict[str, 
     assert not reject(path="/w/other/**").matches(subject)
 
 
-def test_a_rule_that_rejects_a_path_knows_what_home_is() -> None:
+def test_a_rule_that_rejects_a_path_resolves_the_home_directory() -> None:
     rule = reject(path="/home/ada/.ssh/**")
     for path in ("~/.ssh/id", "$HOME/.ssh/id", "${HOME}/.ssh/id"):
         assert rule.matches(judged_as({"rawInput": {"path": path}}))
         assert rule.matches(judged_as({"rawInput": {"command": f"cat {path}"}}))
 
 
-def test_a_rule_that_rejects_a_path_looks_at_a_subject_nobody_knows() -> None:
+def test_a_rule_that_rejects_a_path_checks_an_unknown_subject_too() -> None:
     subject = subject_of(
         request({"type": "_house", "rooms": [{"door": "secret/a"}], "do": "rm -rf x"}),
         Session("s"),
@@ -802,7 +817,7 @@ def test_quotes_do_not_hide_a_rejected_command(line: str) -> None:
         ("*", "", False),
     ],
 )
-def test_a_wide_rule_still_says_what_it_says(pattern: str, line: str, matches: bool) -> None:
+def test_a_wide_rule_matches_exactly_its_pattern(pattern: str, line: str, matches: bool) -> None:
     assert reject(command=pattern).matches(Subject("execute", command=line or None)) is matches
 
 
@@ -1380,7 +1395,7 @@ def test_what_was_remembered_is_not_written_to_a_file_that_cannot_hold_it() -> N
 
 
 @pytest.mark.parametrize("kind", ["allow_once", "reject_once", "always", "_allow_always", ""])
-def test_nothing_is_remembered_of_an_option_that_does_not_say_always(kind: str) -> None:
+def test_only_an_option_of_the_kind_always_is_remembered(kind: str) -> None:
     assert remembered(Subject("read", title="Read"), option(kind)) is None
 
 
@@ -1407,13 +1422,14 @@ RECORDS: list[tuple[str | None, By, Rule | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "by", "rule", "said"), RECORDS)
-def test_a_record_says_in_one_line_what_was_decided_and_by_whom(
-    kind: str | None, by: By, rule: Rule | None, said: str
+@pytest.mark.parametrize(("kind", "by", "rule", "outcome"), RECORDS)
+def test_a_record_is_one_line_with_the_decision_and_its_author(
+    kind: str | None, by: By, rule: Rule | None, outcome: str
 ) -> None:
     decided = Decided(1, Subject(), "id" if kind else None, kind, by, rule)
-    assert decided.outcome == said
-    assert str(decided) == (f"{said} [other]" if by in ("policy", "nobody") else said)
+    assert decided.outcome == outcome
+    read = outcome.replace("a person", "you")  # by the person who decided
+    assert str(decided) == (f"{read} [other]" if by in ("policy", "nobody") else read)
     assert decided.allowed is (kind in ("allow_once", "allow_always"))
 
 
@@ -1532,7 +1548,7 @@ def test_the_rule_that_is_advised_allows_the_request_and_no_other_command_path_o
                 assert each.title.split() == subject.title.split()
 
 
-def test_a_decision_that_a_rule_left_to_nobody_names_that_rule() -> None:
+def test_a_decision_without_a_person_to_ask_names_the_rule_that_asked_for_one() -> None:
     decided = Decided(1, Subject("read"), "no", "reject_once", "nobody", parse_rule("read", "ask"))
     assert str(decided) == "rejected: nobody to ask, and --ask read says to ask [read]"
     decided = Decided(1, Subject("read"), "no", "reject_once", "nobody", READ_RULE)
@@ -1547,7 +1563,7 @@ def test_a_record_can_be_written_down() -> None:
 # ---- what users complain about ---------------------------------------------------------------
 
 
-def test_an_option_whose_id_says_yes_and_whose_kind_says_no_is_a_no() -> None:
+def test_the_kind_of_an_option_counts_and_not_its_id() -> None:
     """Approved by accident (copilot-cli#845, #4537): the first option, or one called "allow"."""
     options = [
         option("reject_once", "allow", "Allow"),
@@ -1558,7 +1574,7 @@ def test_an_option_whose_id_says_yes_and_whose_kind_says_no_is_a_no() -> None:
     assert choose(options, "reject") is options[0]
 
 
-def test_a_policy_that_says_nothing_about_a_request_does_not_approve_it() -> None:
+def test_a_policy_without_a_rule_for_a_request_does_not_approve_it() -> None:
     """Approved by accident (copilot-cli#4537): edits and commands, because reading was allowed."""
     policy = Policy([parse_rule("read", "allow"), parse_rule("command:git status", "allow")])
     for subject in (
@@ -1572,7 +1588,7 @@ def test_a_policy_that_says_nothing_about_a_request_does_not_approve_it() -> Non
         assert policy.decide(subject).decision == "ask"
 
 
-def test_whoever_decides_sees_the_command_the_paths_and_the_files_of_the_diff() -> None:
+def test_the_question_shows_the_command_the_paths_and_the_files_of_the_diff() -> None:
     """Approving blind (zed#56594): the request itself holds an id, the session the rest."""
     session = Session("s")
     session.ask(
@@ -1591,7 +1607,7 @@ def test_whoever_decides_sees_the_command_the_paths_and_the_files_of_the_diff() 
             }
         ),
     )
-    subject = told(subject_of(about({}), session))
+    subject = shown_fields(subject_of(about({}), session))
     assert subject == Subject("execute", None, "bash", ("/w/a", "/w/b"), "make deploy")
 
 

@@ -106,6 +106,8 @@ class Decided(Struct, frozen=True):
     """The tool call that it was about, if it was about one."""
     advice: str = ""
     """Where no rule matched: the narrowest rule that would have."""
+    reason: str = ""
+    """Why a person decided so, if they gave a reason."""
 
     @property
     def allowed(self) -> bool:
@@ -128,8 +130,12 @@ class Decided(Struct, frozen=True):
         """The outcome, what was judged, and if no rule matched the one that would have.
 
         Only the outcome for a decision of a person, who has seen the request, and for a cancel.
+        It is read by that person: `allowed by you`, `rejected by you: use make`.
         """
-        if self.by in ("person", "remembered", "cancel"):
+        if self.by == "person":
+            reason = f": {_cut(globs.one_line(self.reason))}" if self.reason else ""
+            return f"{self.outcome.removesuffix('a person')}you{reason}"
+        if self.by in ("remembered", "cancel"):
             return self.outcome
         line = f"{self.outcome} [{judged(self.subject)}]"
         return f"{line}; {self.advice}" if self.advice else line

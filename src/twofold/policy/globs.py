@@ -101,16 +101,11 @@ def matches_text(pattern: str, text: str | None) -> bool:
 
 def matches_path(pattern: str, path: str) -> bool:
     """Whether the pattern matches the path. A relative path never matches an absolute pattern."""
-    return steps_match(split(pattern), split(normal(path)))
-
-
-def split(path: str) -> list[str]:
-    """The steps of a normal path or of a pattern."""
-    return [""] if path == "/" else path.split("/")  # the first step of an absolute path is empty
+    return steps_match(pattern.split("/"), normal(path).split("/"))
 
 
 def steps_match(patterns: list[str], steps: list[str]) -> bool:
-    """`matches_path`, split before. After a dead end the last `**` takes one step more."""
+    """`matches_path` of lists of steps. After a dead end the last `**` takes one step more."""
     at = here = 0
     stars, taken = -1, 0
     while here < len(steps):

@@ -265,7 +265,7 @@ def _any_command(pattern: str, judged: "_Judged") -> bool:
 def _any_path(rule: Rule, judged: "_Judged") -> bool:
     if not rule.path_patterns:
         return not judged.subject.paths
-    patterns = [globs.split(each) for each in rule.path_patterns]
+    patterns = [each.split("/") for each in rule.path_patterns]
     return any(globs.steps_match(each, path) for each in patterns for path in judged.paths)
 
 
@@ -327,7 +327,7 @@ class _Judged:
                 self._too_much = True
                 break
             found |= dict.fromkeys(self._places(word))
-        return [globs.split(path) for path in found]
+        return [path.split("/") for path in found]
 
     def _words(self) -> Iterator[str]:
         """The strings that may be paths, and the words of those that may hold some."""
