@@ -1,10 +1,10 @@
-"""Text in pieces, made safe as if it came in one."""
+"""Text of peers: pieces are made safe as if they came in one, and texts recognised, not kept."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.markdown_texts import pieces_of
-from twofold.text.safe import LONGEST_HELD, Pieces, sanitize
+from twofold.text.safe import LONGEST_HELD, Pieces, Seen, sanitize
 
 PARTS = [
     *(
@@ -42,3 +42,36 @@ def test_a_sequence_that_is_never_closed_is_not_waited_for() -> None:
     pieces = Pieces()
     shown = "".join([pieces.add(char) for char in "\x1b]0;" + "x" * LONGEST_HELD])
     assert shown == "␛]0;" + "x" * LONGEST_HELD
+
+
+pieces = st.lists(st.text(max_size=6), max_size=6)
+
+
+def seen_after(parts: list[str]) -> Seen:
+    seen = Seen()
+    for part in parts:
+        seen.add(part)
+    return seen
+
+
+@given(pieces, st.text(max_size=6))
+def test_a_text_begins_with_what_came_however_it_was_cut(parts: list[str], rest: str) -> None:
+    seen, whole = seen_after(parts), "".join(parts)
+    assert seen.length == len(whole)
+    assert seen.begins(whole + rest)
+    assert seen.is_all_of(whole)
+    assert seen.is_all_of(whole + rest) is (rest == "")
+
+
+@given(pieces, st.text(max_size=30))
+def test_another_text_is_distinguished(parts: list[str], other: str) -> None:
+    seen, whole = seen_after(parts), "".join(parts)
+    assert seen.is_all_of(other) is (other == whole)
+    assert seen.begins(other) is other.startswith(whole)
+
+
+def test_half_a_character_is_a_text_too() -> None:
+    seen = Seen()
+    seen.add("a\ud800")
+    assert seen.is_all_of("a\ud800")
+    assert not seen.is_all_of("a\ud801")
