@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from tests.support.commands import TWOFOLD
-from tests.support.raw_process import PATIENCE, alive, gone, raw_agent
+from tests.support.raw_process import alive, gone, raw_agent
+from tests.support.real_time import PATIENCE, in_real_time
 from twofold.transport import groups
 from twofold.transport.process import Process
 
-# an agent that hears nothing of the end of its input, in a wrapper, with a child of its own
+# an agent that ignores the end of its input, in a wrapper, with a child of its own
 STUBBORN = """
 import signal
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
@@ -42,7 +43,7 @@ def stubborn(file: Path) -> list[str]:
 
 
 def numbers_in(file: Path) -> list[int]:
-    """The numbers of the processes; nobody tells when a process has begun, so it is looked for."""
+    """The ids of the processes, once the agent has written them to `file`."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         written = file.read_text() if file.exists() else ""
@@ -90,17 +91,15 @@ def watches() -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_one_shell_watches_all_processes_and_forgets_those_that_ended() -> None:
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE):
-            one = await Process.spawn(["sleep", "600"])
-            before = watches()
-            two = await Process.spawn(["sleep", "600"])
-            assert watches() == before
-            assert len(before) == 1
-            await asyncio.gather(one.close(), two.close())
-
-    asyncio.run(main())
+@in_real_time
+async def test_one_shell_watches_all_processes_and_forgets_those_that_ended() -> None:
+    async with asyncio.timeout(PATIENCE):
+        one = await Process.spawn(["sleep", "600"])
+        before = watches()
+        two = await Process.spawn(["sleep", "600"])
+        assert watches() == before
+        assert len(before) == 1
+        await asyncio.gather(one.close(), two.close())
 
 
 @pytest.mark.parametrize(
@@ -119,11 +118,11 @@ def test_the_shell_ends_what_is_left_when_the_pipe_ends(lines: list[str], ended:
         name: subprocess.Popen(["sleep", "600"], start_new_session=True) for name in "AB"
     }
     try:
-        said = "".join(f"{line}\n" for line in lines)
+        script = "".join(f"{line}\n" for line in lines)
         for name, process in started.items():
-            said = said.replace(name, str(process.pid))
+            script = script.replace(name, str(process.pid))
         shell = ["/bin/sh", "-c", groups._WATCH]
-        subprocess.run(shell, input=said.encode(), timeout=60, check=False)
+        subprocess.run(shell, input=script.encode(), timeout=60, check=False)
         for name, process in started.items():
             if name in ended:
                 assert process.wait(PATIENCE) == -signal.SIGKILL
@@ -135,14 +134,26 @@ def test_the_shell_ends_what_is_left_when_the_pipe_ends(lines: list[str], ended:
             process.wait()
 
 
-def test_without_a_shell_processes_are_started_all_the_same(
+@in_real_time
+async def test_without_a_shell_processes_are_started_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(groups, "_SHELL", "/no/such/shell")
     monkeypatch.setattr(groups, "_watch", groups._Watch())
+    process = await Process.spawn([sys.executable, "-c", "print(1)"])
+    await process.close()
 
-    async def main() -> None:
-        process = await Process.spawn([sys.executable, "-c", "print(1)"])
-        await process.close()
 
-    asyncio.run(main())
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="the processes are found in /proc")
+def test_a_process_that_left_its_group_is_found_by_a_variable() -> None:
+    variable = f"TWOFOLD_TEST_{os.getpid()}"
+    script = "import subprocess as s; s.Popen(['sleep', '600'], start_new_session=True, stdout=-3)"
+    environment = {**os.environ, variable: "1"}
+    assert groups.with_variable(f"{variable}=1") == []
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=PATIENCE)
+    (found,) = groups.with_variable(f"{variable}=1")
+    assert found.command == "sleep 600"
+    assert groups.members(found.pid) == [found]
+    groups.kill(found.pid)
+    assert gone(found.pid)
+    assert groups.members(found.pid) == groups.with_variable(f"{variable}=1") == []

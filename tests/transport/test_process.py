@@ -1,4 +1,4 @@
-"""Real child processes as transports: how they are started, heard, and ended."""
+"""Real child processes as transports: how they are started, read and ended."""
 
 import asyncio
 import gc
@@ -6,14 +6,16 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.receiver import PATIENCE, Recorder
+from tests.support.raw_process import alive, gone
+from tests.support.real_time import PATIENCE, in_real_time, run
+from tests.support.receiver import Recorder
 from twofold.transport import groups
 from twofold.transport import process as process_module
 from twofold.transport.base import HIGH_WATER, Transport
@@ -39,16 +41,12 @@ UNTIL_EOF = "while os.read(0, 65536): pass\n"
 
 
 def with_grandchild(source: str, then: str, options: str = "") -> list[str]:
-    """A command that starts another, says its process id, and goes on."""
+    """A command that starts another, prints its process id, and goes on."""
     inner = f"import signal, time\n{source}\nprint('up', flush=True)\ntime.sleep(60)"
     return python(
         f"child = subprocess.Popen({GRANDCHILD.format(inner)}{options})\n"
         f"os.write(1, b'pid %d\\n' % child.pid)\n{then}"
     )
-
-
-def run(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(main, PATIENCE))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -94,26 +92,6 @@ def open_fds() -> int:
     return len(os.listdir("/dev/fd"))
 
 
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be forgotten does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return sys.platform != "linux"
-    return state != "Z"
-
-
-def gone(pid: int) -> bool:
-    deadline = time.monotonic() + 3
-    while alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    return not alive(pid)
-
-
 async def started(command: list[str], **options: Any) -> tuple[Process, Recorder]:
     process = await Process.spawn(command, **options)
     recorder = Recorder()
@@ -122,7 +100,7 @@ async def started(command: list[str], **options: Any) -> tuple[Process, Recorder
 
 
 async def ready(command: list[str], **options: Any) -> tuple[Process, Recorder]:
-    """A process that has said so."""
+    """A process that has printed `READY`."""
     process, recorder = await started(command, **options)
     await recorder.until(lambda: READY in recorder.data)
     return process, recorder
@@ -136,8 +114,8 @@ async def exit_of(process: Process) -> None:
     pytest.fail("it still runs")
 
 
-async def grandchild_of(recorder: Recorder, says: bytes = b"up\n") -> int:
-    await recorder.until(lambda: b"pid " in recorder.data and says in recorder.data)
+async def grandchild_of(recorder: Recorder, expected: bytes = b"up\n") -> int:
+    await recorder.until(lambda: b"pid " in recorder.data and expected in recorder.data)
     _, _, rest = bytes(recorder.data).partition(b"pid ")
     return int(rest.split()[0])
 
@@ -145,51 +123,44 @@ async def grandchild_of(recorder: Recorder, says: bytes = b"up\n") -> int:
 # ---- speaking
 
 
-def test_what_is_written_comes_back_from_an_echo() -> None:
-    async def main() -> None:
-        process, recorder = await started(["cat"])
-        transport: Transport = process
-        assert process.running
-        assert process.command == ("cat",)
-        assert alive(process.pid)
-        transport.write(b"one\n")
-        transport.write(b"two\n")
-        await recorder.until(lambda: recorder.data == b"one\ntwo\n")
-        await transport.close()
-        assert recorder.errors == [None]
-        assert (process.running, process.exit_code, process.signal) == (False, 0, None)
-
-    run(main())
+@in_real_time
+async def test_what_is_written_comes_back_from_an_echo() -> None:
+    process, recorder = await started(["cat"])
+    transport: Transport = process
+    assert process.running
+    assert process.command == ("cat",)
+    assert alive(process.pid)
+    transport.write(b"one\n")
+    transport.write(b"two\n")
+    await recorder.until(lambda: recorder.data == b"one\ntwo\n")
+    await transport.close()
+    assert recorder.errors == [None]
+    assert (process.running, process.exit_code, process.signal) == (False, 0, None)
 
 
-def test_what_came_before_the_start_is_kept_and_the_end_too() -> None:
-    async def main() -> None:
-        process = await Process.spawn(python("os.write(1, b'early'); sys.exit(4)"))
-        await exit_of(process)
-        recorder = Recorder()
-        process.start(recorder)
-        assert recorder.data == b"", "told from inside start"
-        error = await recorder.end()
-        assert recorder.data == b"early"
-        assert isinstance(error, ProcessEnded)
-        assert error.exit_code == 4
-        await process.close()
-
-    run(main())
+@in_real_time
+async def test_what_came_before_the_start_is_kept_and_the_end_too() -> None:
+    process = await Process.spawn(python("os.write(1, b'early'); sys.exit(4)"))
+    await exit_of(process)
+    recorder = Recorder()
+    process.start(recorder)
+    assert recorder.data == b"", "called from inside start"
+    error = await recorder.end()
+    assert recorder.data == b"early"
+    assert isinstance(error, ProcessEnded)
+    assert error.exit_code == 4
+    await process.close()
 
 
-def test_megabytes_go_both_ways() -> None:
+@in_real_time
+async def test_megabytes_go_both_ways() -> None:
     sent = os.urandom(1 << 16) * 64
-
-    async def main() -> None:
-        process, recorder = await started(["cat"])
-        process.write(sent)
-        await recorder.until(lambda: len(recorder.data) == len(sent))
-        assert recorder.data == sent
-        assert recorder.told[:2] == ["pause_writing", "resume_writing"]
-        await process.close()
-
-    run(main())
+    process, recorder = await started(["cat"])
+    process.write(sent)
+    await recorder.until(lambda: len(recorder.data) == len(sent))
+    assert recorder.data == sent
+    assert recorder.calls[:2] == ["pause_writing", "resume_writing"]
+    await process.close()
 
 
 def test_what_waits_to_be_written_is_written_before_the_input_ends(tmp_path: Path) -> None:
@@ -232,32 +203,27 @@ def test_the_environment_is_ours_with_overrides(
     run(main())
 
 
-def test_the_command_runs_where_it_is_told(tmp_path: Path) -> None:
-    where = str(tmp_path.resolve())
-
-    async def main() -> None:
-        process, recorder = await started(["pwd"], cwd=tmp_path)
-        await recorder.end()
-        assert recorder.data.decode().strip() == where
-        await process.close()
-
-    run(main())
+@in_real_time
+async def test_the_command_runs_in_the_given_directory(tmp_path: Path) -> None:
+    where = str(tmp_path)
+    process, recorder = await started(["pwd"], cwd=tmp_path)
+    await recorder.end()
+    assert recorder.data.decode().strip() == where
+    await process.close()
 
 
-def test_it_leads_a_session_of_its_own() -> None:
-    async def main() -> None:
-        process, _ = await ready(python(STAY), close_timeouts=QUICK)
-        assert os.getsid(process.pid) == os.getpgid(process.pid) == process.pid
-        await process.close()
-
-    run(main())
+@in_real_time
+async def test_it_leads_a_session_of_its_own() -> None:
+    process, _ = await ready(python(STAY), close_timeouts=QUICK)
+    assert os.getsid(process.pid) == os.getpgid(process.pid) == process.pid
+    await process.close()
 
 
 # ---- not starting
 
 
 @pytest.mark.parametrize(
-    ("command", "options", "says"),
+    ("command", "options", "expected"),
     [
         (["no-such-agent", "--acp"], {}, ["(no-such-agent --acp)", "on the PATH", "Install"]),
         (["sh"], {"env": {"PATH": "/nowhere"}}, ["no command sh on the PATH"]),
@@ -280,8 +246,8 @@ def test_it_leads_a_session_of_its_own() -> None:
         ({"sh"}, {}, ["a list such as"]),
     ],
 )
-def test_a_command_that_cannot_start_says_why(
-    tmp_path: Path, command: Any, options: dict[str, Any], says: list[str]
+def test_a_command_that_cannot_start_raises_with_the_reason(
+    tmp_path: Path, command: Any, options: dict[str, Any], expected: list[str]
 ) -> None:
     for name, text, mode in (
         ("plain", "#!/bin/sh\n", 0o644),
@@ -304,7 +270,7 @@ def test_a_command_that_cannot_start_says_why(
         text = str(caught.value)
         assert text.startswith("The agent")
         assert text.endswith(".")
-        for words in says:
+        for words in expected:
             assert filled(words) in text
 
     run(main())
@@ -334,46 +300,41 @@ def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path, turns: int)
 # ---- dying
 
 
-def test_a_death_tells_the_exit_code_and_the_last_lines_of_stderr() -> None:
+@in_real_time
+async def test_the_error_of_a_death_has_the_exit_code_and_the_last_lines_of_stderr() -> None:
     source = "for i in range(30): print('line', i, file=sys.stderr)\nsys.exit(3)"
-
-    async def main() -> None:
-        process, recorder = await started(python(source))
-        error = await recorder.end()
-        assert isinstance(error, ProcessEnded)
-        assert (error.exit_code, error.signal) == (3, None)
-        assert error.command == tuple(python(source))
-        assert error.stderr.split("\n") == [f"line {i}" for i in range(10, 30)]
-        assert f"The agent ({shown(error.command)}) ended with exit code 3. " in str(error)
-        assert str(error).endswith("The end of its standard error:\n" + indented(error.stderr))
-        assert process.exit_code == 3
-        process.write(b"too late")
-        await process.close()
-        assert recorder.told == ["ended"]
-
-    run(main())
+    process, recorder = await started(python(source))
+    error = await recorder.end()
+    assert isinstance(error, ProcessEnded)
+    assert (error.exit_code, error.signal) == (3, None)
+    assert error.command == tuple(python(source))
+    assert error.stderr.split("\n") == [f"line {i}" for i in range(10, 30)]
+    assert f"The agent ({shown(error.command)}) ended with exit code 3. " in str(error)
+    assert str(error).endswith("The end of its standard error:\n" + indented(error.stderr))
+    assert process.exit_code == 3
+    process.write(b"too late")
+    await process.close()
+    assert recorder.calls == ["ended"]
 
 
 def indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.split("\n"))
 
 
-def test_a_death_by_signal_names_the_signal() -> None:
-    async def main() -> None:
-        process, recorder = await started(["sh", "-c", "kill -9 $$"])
-        error = await recorder.end()
-        assert isinstance(error, ProcessEnded)
-        assert (error.exit_code, error.signal, error.stderr) == (None, "SIGKILL", "")
-        assert str(error).startswith("The agent (sh -c 'kill -9 $$') was ended by SIGKILL. ")
-        assert "It wrote nothing to its standard error" in str(error)
-        assert (process.exit_code, process.signal) == (None, "SIGKILL")
-        await process.close()
-
-    run(main())
+@in_real_time
+async def test_a_death_by_signal_names_the_signal() -> None:
+    process, recorder = await started(["sh", "-c", "kill -9 $$"])
+    error = await recorder.end()
+    assert isinstance(error, ProcessEnded)
+    assert (error.exit_code, error.signal, error.stderr) == (None, "SIGKILL", "")
+    assert str(error).startswith("The agent (sh -c 'kill -9 $$') was ended by SIGKILL. ")
+    assert "It wrote nothing to its standard error" in str(error)
+    assert (process.exit_code, process.signal) == (None, "SIGKILL")
+    await process.close()
 
 
 @pytest.mark.parametrize(
-    ("facts", "says"),
+    ("facts", "expected"),
     [
         ({"exit_code": 0}, "ended with exit code 0."),
         ({"exit_code": 127, "stderr": "\n\n"}, "exit code 127. It wrote nothing"),
@@ -381,8 +342,8 @@ def test_a_death_by_signal_names_the_signal() -> None:
         ({}, "closed its output, but still runs."),
     ],
 )
-def test_the_text_of_a_death(facts: dict[str, Any], says: str) -> None:
-    assert says in str(ProcessEnded(["agent"], **facts))
+def test_the_text_of_a_death(facts: dict[str, Any], expected: str) -> None:
+    assert expected in str(ProcessEnded(["agent"], **facts))
 
 
 def test_a_death_does_not_carry_pages_of_stderr() -> None:
@@ -391,122 +352,109 @@ def test_a_death_does_not_carry_pages_of_stderr() -> None:
     assert len(str(error)) < 5_500
 
 
-def test_all_that_was_written_before_the_death_is_delivered_before_the_end() -> None:
-    async def main() -> None:
-        source = "os.write(1, b'x' * (1 << 20)); os.write(1, b'last'); os._exit(9)"
-        process, recorder = await started(python(source))
-        error = await recorder.end()
-        assert len(recorder.data) == (1 << 20) + 4
-        assert recorder.data.endswith(b"last")
-        assert isinstance(error, ProcessEnded)
-        assert error.exit_code == 9
-        await process.close()
-
-    run(main())
+@in_real_time
+async def test_all_that_was_written_before_the_death_is_delivered_before_the_end() -> None:
+    source = "os.write(1, b'x' * (1 << 20)); os.write(1, b'last'); os._exit(9)"
+    process, recorder = await started(python(source))
+    error = await recorder.end()
+    assert len(recorder.data) == (1 << 20) + 4
+    assert recorder.data.endswith(b"last")
+    assert isinstance(error, ProcessEnded)
+    assert error.exit_code == 9
+    await process.close()
 
 
 @pytest.mark.usefixtures("short_graces")
-def test_a_death_in_a_pause_is_told_after_the_rest_was_read() -> None:
-    async def main() -> None:
-        source = SAY_READY + "sys.stdin.readline()\nos.write(1, b'x' * 50_000); sys.exit(5)"
-        process, recorder = await ready(python(source))
-        process.pause_reading()
-        process.write(b"go\n")
-        await exit_of(process)
-        await asyncio.sleep(0.3)  # longer than every grace
-        assert recorder.told == []
-        assert recorder.data == READY
-        process.resume_reading()
-        error = await recorder.end()
-        assert len(recorder.data) == len(READY) + 50_000
-        assert isinstance(error, ProcessEnded)
-        assert error.exit_code == 5
-        await process.close()
-
-    run(main())
+@in_real_time
+async def test_a_death_in_a_pause_is_reported_after_the_rest_was_read() -> None:
+    source = SAY_READY + "sys.stdin.readline()\nos.write(1, b'x' * 50_000); sys.exit(5)"
+    process, recorder = await ready(python(source))
+    process.pause_reading()
+    process.write(b"go\n")
+    await exit_of(process)
+    await asyncio.sleep(0.3)  # longer than every grace
+    assert recorder.calls == []
+    assert recorder.data == READY
+    process.resume_reading()
+    error = await recorder.end()
+    assert len(recorder.data) == len(READY) + 50_000
+    assert isinstance(error, ProcessEnded)
+    assert error.exit_code == 5
+    await process.close()
 
 
 @pytest.mark.usefixtures("short_graces")
-def test_a_process_that_closes_its_output_but_lives_is_told_as_such() -> None:
-    async def main() -> None:
-        source = "os.write(2, b'why\\n'); os.close(1); time.sleep(60)"
-        process, recorder = await started(python(source), close_timeouts=QUICK)
-        error = await recorder.end()
-        assert isinstance(error, ProcessEnded)
-        assert (error.exit_code, error.signal, error.stderr) == (None, None, "why")
-        assert "closed its output, but still runs" in str(error)
-        assert process.running
-        process.write(b"nobody hears it")
-        await process.close()
-        assert process.signal == "SIGTERM"
-        assert recorder.told == ["ended"]
-
-    run(main())
+@in_real_time
+async def test_a_process_that_closes_its_output_but_lives_is_reported_as_such() -> None:
+    source = "os.write(2, b'why\\n'); os.close(1); time.sleep(60)"
+    process, recorder = await started(python(source), close_timeouts=QUICK)
+    error = await recorder.end()
+    assert isinstance(error, ProcessEnded)
+    assert (error.exit_code, error.signal, error.stderr) == (None, None, "why")
+    assert "closed its output, but still runs" in str(error)
+    assert process.running
+    process.write(b"nobody reads it")
+    await process.close()
+    assert process.signal == "SIGTERM"
+    assert recorder.calls == ["ended"]
 
 
-def test_a_process_that_closes_its_stderr_goes_on() -> None:
-    async def main() -> None:
-        process, recorder = await started(python("os.close(2)\n" + SAY_READY + UNTIL_EOF))
-        await recorder.until(lambda: recorder.data == READY)
-        await process.close()
-        assert process.exit_code == 0
-
-    run(main())
+@in_real_time
+async def test_a_process_that_closes_its_stderr_goes_on() -> None:
+    process, recorder = await started(python("os.close(2)\n" + SAY_READY + UNTIL_EOF))
+    await recorder.until(lambda: recorder.data == READY)
+    await process.close()
+    assert process.exit_code == 0
 
 
-def test_a_process_that_closes_its_input_is_no_error_and_nobody_waits_for_it() -> None:
-    async def main() -> None:
-        source = SAY_READY + "os.read(0, 1); os.close(0); time.sleep(60)"
-        process, recorder = await ready(python(source), close_timeouts=QUICK)
-        process.write(b"x" * (4 * HIGH_WATER))
-        assert recorder.told == ["pause_writing"]
-        await recorder.until(lambda: recorder.told == ["pause_writing", "resume_writing"])
-        for _ in range(10):
-            process.write(b"dropped" * HIGH_WATER)
-        assert process.running
-        assert recorder.told == ["pause_writing", "resume_writing"]
-        await process.close()
-
-    run(main())
+@in_real_time
+async def test_a_process_that_closes_its_input_is_no_error_and_does_not_block_writes() -> None:
+    source = SAY_READY + "os.read(0, 1); os.close(0); time.sleep(60)"
+    process, recorder = await ready(python(source), close_timeouts=QUICK)
+    process.write(b"x" * (4 * HIGH_WATER))
+    assert recorder.calls == ["pause_writing"]
+    await recorder.until(lambda: recorder.calls == ["pause_writing", "resume_writing"])
+    for _ in range(10):
+        process.write(b"dropped" * HIGH_WATER)
+    assert process.running
+    assert recorder.calls == ["pause_writing", "resume_writing"]
+    await process.close()
 
 
 # ---- stderr
 
 
-def test_the_error_waits_a_moment_for_the_end_of_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_real_time
+async def test_the_error_waits_a_moment_for_the_end_of_stderr(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(process_module, "LAST_CALL", PATIENCE)
     outsider = "['sh', '-c', 'sleep 0.1; echo late >&2']"
     options = "stdout=subprocess.DEVNULL, start_new_session=True"
-
-    async def main() -> None:
-        source = f"subprocess.Popen({outsider}, {options})\nos._exit(3)"
-        process, recorder = await started(python(source))
-        error = await recorder.end()
-        assert isinstance(error, ProcessEnded)
-        assert (error.exit_code, error.stderr) == (3, "late")
-        await process.close()
-
-    run(main())
+    source = f"subprocess.Popen({outsider}, {options})\nos._exit(3)"
+    process, recorder = await started(python(source))
+    error = await recorder.end()
+    assert isinstance(error, ProcessEnded)
+    assert (error.exit_code, error.stderr) == (3, "late")
+    await process.close()
 
 
-def test_a_flood_on_stderr_does_not_block_and_its_end_is_kept() -> None:
+@in_real_time
+async def test_a_flood_on_stderr_does_not_block_and_its_end_is_kept() -> None:
     seen = 0
 
     def count(data: bytes) -> None:
         nonlocal seen
         seen += len(data)
 
-    async def main() -> None:
-        source = "os.write(2, b'e' * ((1 << 20) - 4) + b'last')\nos.write(1, os.read(0, 99))"
-        process, recorder = await started(python(source), on_stderr=count)
-        process.write(b"hello\n")
-        await recorder.end()
-        assert recorder.data == b"hello\n"
-        assert seen == 1 << 20
-        assert process.stderr_tail == "e" * (STDERR_KEPT - 4) + "last"
-        await process.close()
-
-    run(main())
+    source = "os.write(2, b'e' * ((1 << 20) - 4) + b'last')\nos.write(1, os.read(0, 99))"
+    process, recorder = await started(python(source), on_stderr=count)
+    process.write(b"hello\n")
+    await recorder.end()
+    assert recorder.data == b"hello\n"
+    assert seen == 1 << 20
+    assert process.stderr_tail == "e" * (STDERR_KEPT - 4) + "last"
+    await process.close()
 
 
 def test_the_memory_of_stderr_is_flat_and_its_text_safe_to_show() -> None:
@@ -541,58 +489,53 @@ while written < 64 * len(piece):
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["in-a-pause", "before-the-start"])
-def test_the_process_waits_while_nobody_wants_its_output(late: bool) -> None:
+@in_real_time
+async def test_the_process_waits_while_reading_is_paused(late: bool) -> None:
     whole = bytes(range(256)) * 256 * 64
-
-    async def main() -> None:
-        said = asyncio.Event()
-        process = await Process.spawn(
-            python(WRITES_UNTIL_BLOCKED), on_stderr=lambda data: said.set()
-        )
-        recorder = Recorder(on_data=process.pause_reading)
-        if not late:
-            process.start(recorder)
-        await asyncio.wait_for(said.wait(), PATIENCE)
-        [written] = [int(word) for word in process.stderr_tail.split() if word.isdigit()]
-        assert written < len(whole) // 2  # what the pipe holds
-        if late:
-            process.start(recorder)
-        # every piece pauses: each resume gives one more
-        while not recorder.errors:
-            pieces = recorder.pieces
-            process.resume_reading()
-            await recorder.until(lambda: recorder.pieces > pieces or bool(recorder.errors))  # noqa: B023
-            assert recorder.pieces <= pieces + 1
-        assert recorder.data == whole
-        await process.close()
-
-    run(main())
-
-
-def test_nothing_is_delivered_in_a_pause_at_any_turn_of_the_loop() -> None:
-    async def main() -> None:
-        paused = False
-
-        def check() -> None:
-            assert not paused
-
-        process = await Process.spawn(python("os.write(1, b'x' * (4 << 20))"))
-        recorder = Recorder(on_data=check)
+    blocked = asyncio.Event()
+    process = await Process.spawn(
+        python(WRITES_UNTIL_BLOCKED), on_stderr=lambda data: blocked.set()
+    )
+    recorder = Recorder(on_data=process.pause_reading)
+    if not late:
         process.start(recorder)
-        turn = 0
-        while not recorder.errors:
-            turn += 1
-            paused = not paused
-            if paused:
-                process.pause_reading()
-            else:
-                process.resume_reading()
-            for _ in range(turn % 7):
-                await asyncio.sleep(0)
-        assert len(recorder.data) == 4 << 20
-        await process.close()
+    await asyncio.wait_for(blocked.wait(), PATIENCE)
+    [written] = [int(word) for word in process.stderr_tail.split() if word.isdigit()]
+    assert written < len(whole) // 2  # what the pipe holds
+    if late:
+        process.start(recorder)
+    # every piece pauses: each resume gives one more
+    while not recorder.errors:
+        pieces = recorder.pieces
+        process.resume_reading()
+        await recorder.until(lambda: recorder.pieces > pieces or bool(recorder.errors))  # noqa: B023
+        assert recorder.pieces <= pieces + 1
+    assert recorder.data == whole
+    await process.close()
 
-    run(main())
+
+@in_real_time
+async def test_nothing_is_delivered_in_a_pause_at_any_turn_of_the_loop() -> None:
+    paused = False
+
+    def check() -> None:
+        assert not paused
+
+    process = await Process.spawn(python("os.write(1, b'x' * (4 << 20))"))
+    recorder = Recorder(on_data=check)
+    process.start(recorder)
+    turn = 0
+    while not recorder.errors:
+        turn += 1
+        paused = not paused
+        if paused:
+            process.pause_reading()
+        else:
+            process.resume_reading()
+        for _ in range(turn % 7):
+            await asyncio.sleep(0)
+    assert len(recorder.data) == 4 << 20
+    await process.close()
 
 
 # ---- closing
@@ -616,80 +559,78 @@ def spends(seconds: float) -> Callable[[float], bool]:
     ],
     ids=["eof", "eof-with-output", "term", "term-handled", "deaf", "stopped"],
 )
-def test_closing_goes_as_far_as_it_must_and_no_further(
+@in_real_time
+async def test_closing_goes_as_far_as_it_must_and_no_further(
     source: str, exit_code: int | None, ended_by: str | None
 ) -> None:
-    async def main() -> None:
-        patient = 5.0 if exit_code in (7, 8) else 0.1
-        polite = 5.0 if ended_by == "SIGTERM" or exit_code == 9 else 0.1
-        timeouts = (patient, polite, 2.0)
-        process, recorder = await ready(python(source), close_timeouts=timeouts)
-        process.pause_reading()
-        within = spends(0.2)
-        await process.close()
-        assert within(1.5)
-        assert (process.exit_code, process.signal) == (exit_code, ended_by)
-        assert recorder.errors == [None]
-        assert not process.running
-
-    run(main())
+    patient = 5.0 if exit_code in (7, 8) else 0.1
+    polite = 5.0 if ended_by == "SIGTERM" or exit_code == 9 else 0.1
+    timeouts = (patient, polite, 2.0)
+    process, recorder = await ready(python(source), close_timeouts=timeouts)
+    process.pause_reading()
+    within = spends(0.2)
+    await process.close()
+    assert within(1.5)
+    assert (process.exit_code, process.signal) == (exit_code, ended_by)
+    sent = ["SIGTERM"] if exit_code not in (7, 8) else []
+    assert process.signals == (["SIGTERM", "SIGKILL"] if ended_by == "SIGKILL" else sent)
+    assert process.left_behind == []
+    assert recorder.errors == [None]
+    assert not process.running
+    await process.wait()
 
 
 BUSY = "begun = time.monotonic()\nwhile time.monotonic() - begun < {}: {}\n"
 
 
 @pytest.mark.parametrize("work", ["pass", "os.write(2, b'.'); time.sleep(0.05)"])
-def test_a_process_that_is_still_at_work_after_its_input_ended_ends_by_itself(work: str) -> None:
-    async def main() -> None:
-        source = SAY_READY + UNTIL_EOF + BUSY.format(1.2, work) + "sys.exit(7)"
-        process, _ = await ready(python(source), close_timeouts=(0.5, 0.1, 2.0))
-        await process.close()
-        assert (process.exit_code, process.signal) == (7, None)
+@in_real_time
+async def test_a_process_that_is_still_at_work_after_its_input_ended_ends_by_itself(
+    work: str,
+) -> None:
+    source = SAY_READY + UNTIL_EOF + BUSY.format(1.2, work) + "sys.exit(7)"
+    process, _ = await ready(python(source), close_timeouts=(0.5, 0.1, 2.0))
+    await process.close()
+    assert (process.exit_code, process.signal) == (7, None)
 
-    run(main())
 
-
-def test_a_process_that_works_for_ever_is_not_waited_for_for_ever() -> None:
-    async def main() -> None:
-        process, _ = await ready(python(SAY_READY + BUSY.format(60, "pass")), close_timeouts=QUICK)
-        within = spends(AT_WORK * QUICK[0])
-        await process.close()
-        assert within(1.5)
-        assert process.signal == "SIGTERM"
-
-    run(main())
+@in_real_time
+async def test_a_process_that_works_for_ever_is_not_waited_for_for_ever() -> None:
+    process, _ = await ready(python(SAY_READY + BUSY.format(60, "pass")), close_timeouts=QUICK)
+    within = spends(AT_WORK * QUICK[0])
+    await process.close()
+    assert within(1.5)
+    assert process.signal == "SIGTERM"
 
 
 @pytest.mark.parametrize("early", [True, False])
 @pytest.mark.parametrize(("source", "ended_by"), [(STAY, "SIGTERM"), (DEAF + STAY, "SIGKILL")])
-def test_who_does_not_want_to_wait_hurries(source: str, ended_by: str, early: bool) -> None:
-    async def main() -> None:
-        process, _ = await ready(python(source), close_timeouts=(60, 60, 2.0))
-        if early:
-            process.hurry()
-        closing = asyncio.create_task(process.close())
-        await asyncio.sleep(0)
+@in_real_time
+async def test_a_caller_that_cannot_wait_hurries_the_end(
+    source: str, ended_by: str, early: bool
+) -> None:
+    process, _ = await ready(python(source), close_timeouts=(60, 60, 2.0))
+    if early:
         process.hurry()
-        await closing  # which would take longer than any test here may
-        assert process.signal == ended_by
+    closing = asyncio.create_task(process.close())
+    await asyncio.sleep(0)
+    process.hurry()
+    await closing  # which would take longer than any test here may
+    assert process.signal == ended_by
 
-    run(main())
 
-
-def test_closing_a_process_that_never_reads_is_bounded() -> None:
-    async def main() -> None:
-        process, recorder = await ready(python(DEAF + STAY), close_timeouts=QUICK)
-        process.write(b"x" * HIGH_WATER)
-        assert recorder.told == []
-        process.write(b"x" * HIGH_WATER)
-        assert recorder.told == ["pause_writing"]
-        within = spends(0.2)
-        await process.close()
-        assert within(1.5)
-        assert process.signal == "SIGKILL"
-        assert recorder.errors == [None]
-
-    run(main())
+@in_real_time
+async def test_closing_a_process_that_never_reads_is_bounded() -> None:
+    process, recorder = await ready(python(DEAF + STAY), close_timeouts=QUICK)
+    process.write(b"x" * HIGH_WATER)
+    assert recorder.calls == []
+    process.write(b"x" * HIGH_WATER)
+    assert recorder.calls == ["pause_writing"]
+    within = spends(0.2)
+    await process.close()
+    assert within(1.5)
+    assert process.signal == "SIGKILL"
+    assert recorder.errors == [None]
 
 
 @pytest.mark.parametrize(
@@ -700,22 +641,39 @@ def test_closing_a_process_that_never_reads_is_bounded() -> None:
         (DEAF, UNTIL_EOF),
         (DEAF, DEAF + "time.sleep(60)"),
     ],
-    ids=["leader-hears-eof", "leader-hears-term", "only-leader-hears", "nobody-hears"],
+    ids=["leader-ends-at-eof", "leader-ends-at-term", "only-leader-ends", "neither-ends"],
 )
-def test_closing_ends_the_whole_group(source: str, then: str) -> None:
-    async def main() -> None:
-        process, recorder = await started(with_grandchild(source, then), close_timeouts=QUICK)
-        grandchild = await grandchild_of(recorder)
-        await process.close()
-        assert not alive(process.pid)
-        assert gone(grandchild)
+@in_real_time
+async def test_closing_ends_the_whole_group(source: str, then: str) -> None:
+    process, recorder = await started(with_grandchild(source, then), close_timeouts=QUICK)
+    grandchild = await grandchild_of(recorder)
+    await process.close()
+    assert not alive(process.pid)
+    assert gone(grandchild)
 
-    run(main())
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="the processes are found in /proc")
+@pytest.mark.parametrize(
+    ("source", "linger", "stays"),
+    [("", 0.05, True), ("signal.setitimer(signal.ITIMER_REAL, 0.3)", PATIENCE, False)],
+    ids=["stays", "follows"],
+)
+@in_real_time
+async def test_what_a_process_leaves_behind_is_named_after_it_had_time_to_end(
+    source: str, linger: float, stays: bool
+) -> None:
+    process, recorder = await started(with_grandchild(source, UNTIL_EOF), linger=linger)
+    grandchild = await grandchild_of(recorder)
+    await process.close()
+    assert process.signals == []
+    assert [each.pid for each in process.left_behind] == ([grandchild] if stays else [])
+    assert all("time.sleep(60)" in each.command for each in process.left_behind)
+    assert gone(grandchild)
 
 
 @pytest.mark.usefixtures("short_graces")
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "expected"),
     [
         ("", b"up\n"),
         (", stdout=subprocess.DEVNULL", b""),
@@ -723,107 +681,95 @@ def test_closing_ends_the_whole_group(source: str, then: str) -> None:
     ],
     ids=["holds-the-output", "holds-stderr", "holds-nothing"],
 )
-def test_a_wrapper_that_is_killed_leaves_no_orphan(options: str, says: bytes) -> None:
-    async def main() -> None:
-        command = with_grandchild(DEAF, "time.sleep(60)", options)
-        process, recorder = await started(command)
-        grandchild = await grandchild_of(recorder, says)
-        os.kill(process.pid, signal.SIGKILL)
-        error = await recorder.end()
-        assert isinstance(error, ProcessEnded)
-        assert error.signal == "SIGKILL"
-        assert gone(grandchild)
-        await process.close()
-
-    run(main())
+@in_real_time
+async def test_a_wrapper_that_is_killed_leaves_no_orphan(options: str, expected: bytes) -> None:
+    command = with_grandchild(DEAF, "time.sleep(60)", options)
+    process, recorder = await started(command)
+    grandchild = await grandchild_of(recorder, expected)
+    os.kill(process.pid, signal.SIGKILL)
+    error = await recorder.end()
+    assert isinstance(error, ProcessEnded)
+    assert error.signal == "SIGKILL"
+    assert gone(grandchild)
+    await process.close()
 
 
 @pytest.mark.usefixtures("short_graces")
-def test_a_leader_that_dies_after_it_closed_its_output_leaves_no_orphan() -> None:
-    async def main() -> None:
-        then = "os.close(1)\n" + UNTIL_EOF + "os.kill(os.getpid(), signal.SIGKILL)"
-        process, recorder = await started(with_grandchild("", then, QUIET))
-        grandchild = await grandchild_of(recorder, b"")
-        assert "still runs" in str(await recorder.end())
-        process._stdin.close()
-        await exit_of(process)
-        assert process.signal == "SIGKILL"
-        assert gone(grandchild)
-        await process.close()
-
-    run(main())
+@in_real_time
+async def test_a_leader_that_dies_after_it_closed_its_output_leaves_no_orphan() -> None:
+    then = "os.close(1)\n" + UNTIL_EOF + "os.kill(os.getpid(), signal.SIGKILL)"
+    process, recorder = await started(with_grandchild("", then, QUIET))
+    grandchild = await grandchild_of(recorder, b"")
+    assert "still runs" in str(await recorder.end())
+    process._stdin.close()
+    await exit_of(process)
+    assert process.signal == "SIGKILL"
+    assert gone(grandchild)
+    await process.close()
 
 
 @pytest.mark.usefixtures("short_graces")
 @pytest.mark.parametrize("closes", [False, True], ids=["dies", "is-closed"])
-def test_whoever_left_the_group_with_our_pipes_does_not_hold_up_the_end(closes: bool) -> None:
-    async def main() -> None:
-        then = "time.sleep(60)" if closes else "time.sleep(0.05); os._exit(6)"
-        command = with_grandchild("", then, ", start_new_session=True")
-        process, recorder = await started(command, close_timeouts=QUICK)
-        outsider = await grandchild_of(recorder, b"")
-        process.write(b"x" * (2 * HIGH_WATER))  # which it never reads
-        try:
-            if not closes:
-                error = await recorder.end()
-                assert isinstance(error, ProcessEnded)
-                assert error.exit_code == 6
-            await process.close()
-            assert len(recorder.errors) == 1
-            assert not alive(process.pid)
-        finally:
-            os.kill(outsider, signal.SIGKILL)
-
-    run(main())
-
-
-def test_closing_again_and_at_once_is_one_close() -> None:
-    async def main() -> None:
-        process, recorder = await ready(python(STAY), close_timeouts=QUICK)
-        await asyncio.gather(process.close(), process.close(), process.close())
+@in_real_time
+async def test_a_process_that_left_the_group_with_our_pipes_does_not_hold_up_the_end(
+    closes: bool,
+) -> None:
+    then = "time.sleep(60)" if closes else "time.sleep(0.05); os._exit(6)"
+    command = with_grandchild("", then, ", start_new_session=True")
+    process, recorder = await started(command, close_timeouts=QUICK)
+    outsider = await grandchild_of(recorder, b"")
+    process.write(b"x" * (2 * HIGH_WATER))  # which it never reads
+    try:
+        if not closes:
+            error = await recorder.end()
+            assert isinstance(error, ProcessEnded)
+            assert error.exit_code == 6
         await process.close()
-        process.write(b"dropped")
-        process.pause_reading()
-        process.resume_reading()
-        assert recorder.told == ["ended"]
-
-    run(main())
-
-
-def test_nothing_is_received_after_close() -> None:
-    async def main() -> None:
-        source = SAY_READY + UNTIL_EOF + "os.write(1, b'afterwards')"
-        process, recorder = await ready(python(source))
-        await process.close()
-        assert recorder.data == READY
-        assert process.exit_code == 0
-
-    run(main())
-
-
-def test_a_process_closed_before_its_start_tells_the_end_when_started() -> None:
-    async def main() -> None:
-        process = await Process.spawn(["cat"])
-        await process.close()
-        recorder = Recorder()
-        process.start(recorder)
-        assert await recorder.end() is None
-
-    run(main())
-
-
-def test_a_close_that_is_cancelled_still_ends_the_group() -> None:
-    async def main() -> None:
-        command = with_grandchild(DEAF, DEAF + "time.sleep(60)")
-        process, recorder = await started(command, close_timeouts=QUICK)
-        grandchild = await grandchild_of(recorder)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(process.close(), 0.01)
-        await process.close()
+        assert len(recorder.errors) == 1
         assert not alive(process.pid)
-        assert gone(grandchild)
+    finally:
+        os.kill(outsider, signal.SIGKILL)
 
-    run(main())
+
+@in_real_time
+async def test_closing_again_and_at_once_is_one_close() -> None:
+    process, recorder = await ready(python(STAY), close_timeouts=QUICK)
+    await asyncio.gather(process.close(), process.close(), process.close())
+    await process.close()
+    process.write(b"dropped")
+    process.pause_reading()
+    process.resume_reading()
+    assert recorder.calls == ["ended"]
+
+
+@in_real_time
+async def test_nothing_is_received_after_close() -> None:
+    source = SAY_READY + UNTIL_EOF + "os.write(1, b'afterwards')"
+    process, recorder = await ready(python(source))
+    await process.close()
+    assert recorder.data == READY
+    assert process.exit_code == 0
+
+
+@in_real_time
+async def test_a_process_closed_before_its_start_reports_the_end_when_started() -> None:
+    process = await Process.spawn(["cat"])
+    await process.close()
+    recorder = Recorder()
+    process.start(recorder)
+    assert await recorder.end() is None
+
+
+@in_real_time
+async def test_a_close_that_is_cancelled_still_ends_the_group() -> None:
+    command = with_grandchild(DEAF, DEAF + "time.sleep(60)")
+    process, recorder = await started(command, close_timeouts=QUICK)
+    grandchild = await grandchild_of(recorder)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(process.close(), 0.01)
+    await process.close()
+    assert not alive(process.pid)
+    assert gone(grandchild)
 
 
 def test_a_close_that_the_end_of_the_program_cancels_kills_at_once() -> None:

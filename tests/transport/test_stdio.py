@@ -1,4 +1,4 @@
-"""This process's own descriptors as a transport, whatever stands at their other end."""
+"""This process's own descriptors as a transport, whatever is at their other end."""
 
 import asyncio
 import os
@@ -7,13 +7,14 @@ import socket
 import subprocess
 import sys
 import tty
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.receiver import PATIENCE, Recorder
+from tests.support.real_time import PATIENCE, in_real_time, run
+from tests.support.receiver import Recorder
 from twofold.transport import stdio
 from twofold.transport.base import HIGH_WATER, Transport
 from twofold.transport.stdio import (
@@ -31,10 +32,6 @@ WHOLE = bytes(range(256)) * 4096
 def nothing_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     assert [record.getMessage() for record in caplog.get_records("call")] == []
-
-
-def run(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(main, PATIENCE))
 
 
 def started(read_fd: int, write_fd: int, **options: Any) -> tuple[Stdio, Recorder]:
@@ -69,6 +66,16 @@ class Ends:
         self.recorder = Recorder()
         self.started: Transport = self.transport
 
+    @classmethod
+    def started_at_once(cls) -> "Ends":
+        ends = cls()
+        ends.transport.start(ends.recorder)
+        return ends
+
+    async def finish(self) -> None:
+        await self.transport.close()
+        self.close()
+
     def close(self) -> None:
         for fd in {self.to_it, self.from_it} - {-1}:
             os.close(fd)
@@ -86,91 +93,81 @@ class Ends:
 # ---- every kind of descriptor
 
 
-def test_pipes_carry_both_ways_and_end() -> None:
-    async def main() -> None:
-        ends = Ends()
-        os.write(ends.to_it, b"before the start\n")
-        ends.transport.start(ends.recorder)
-        assert ends.recorder.data == b"", "told from inside start"
-        await ends.recorder.until(lambda: ends.recorder.data == b"before the start\n")
-        ends.transport.write(b"answer\n")
-        assert await read_exactly(ends.from_it, 7) == b"answer\n"
-        ends.end_input()
-        assert await ends.recorder.end() is None
-        ends.transport.write(b"after the end of the input\n")
-        await ends.transport.close()
-        assert await read_all(ends.from_it) == b"after the end of the input\n"
-        assert ends.recorder.told == ["ended"]
-        ends.close()
-
-    run(main())
+@in_real_time
+async def test_pipes_carry_both_ways_and_end() -> None:
+    ends = Ends()
+    os.write(ends.to_it, b"before the start\n")
+    ends.transport.start(ends.recorder)
+    assert ends.recorder.data == b"", "called from inside start"
+    await ends.recorder.until(lambda: ends.recorder.data == b"before the start\n")
+    ends.transport.write(b"answer\n")
+    assert await read_exactly(ends.from_it, 7) == b"answer\n"
+    ends.end_input()
+    assert await ends.recorder.end() is None
+    ends.transport.write(b"after the end of the input\n")
+    await ends.transport.close()
+    assert await read_all(ends.from_it) == b"after the end of the input\n"
+    assert ends.recorder.calls == ["ended"]
+    ends.close()
 
 
-def test_one_socket_carries_both_ways() -> None:
-    async def main() -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            fd = ours.detach()
-            transport, recorder = started(fd, fd)
-            theirs.sendall(b"question\n")
-            await recorder.until(lambda: recorder.data == b"question\n")
-            transport.write(b"answer\n")
-            assert await asyncio.to_thread(theirs.recv, 99) == b"answer\n"
-            theirs.shutdown(socket.SHUT_WR)
-            assert await recorder.end() is None
-            await transport.close()
-            assert theirs.recv(99) == b"", "it was not closed"
-            with pytest.raises(OSError, match="Bad file descriptor"):
-                os.fstat(fd)
-
-    run(main())
-
-
-def test_a_terminal_serves_and_gets_its_flags_back() -> None:
-    async def main() -> None:
-        master, slave = pty.openpty()
-        tty.setraw(slave)
-        # the shell of the user shares the terminal in just this way
-        read_fd, write_fd = os.dup(slave), os.dup(slave)
-        transport, recorder = started(read_fd, write_fd)
-        os.write(master, b"question\n")
+@in_real_time
+async def test_one_socket_carries_both_ways() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        fd = ours.detach()
+        transport, recorder = started(fd, fd)
+        theirs.sendall(b"question\n")
         await recorder.until(lambda: recorder.data == b"question\n")
         transport.write(b"answer\n")
-        assert await read_exactly(master, 7) == b"answer\n"
-        assert not os.get_blocking(slave)
+        assert await asyncio.to_thread(theirs.recv, 99) == b"answer\n"
+        theirs.shutdown(socket.SHUT_WR)
+        assert await recorder.end() is None
         await transport.close()
-        assert os.get_blocking(slave)
-        os.close(slave)
-        os.close(master)
-
-    run(main())
+        assert theirs.recv(99) == b"", "it was not closed"
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)
 
 
-def test_flags_that_were_set_before_stay_set() -> None:
-    async def main() -> None:
-        from_it, write_fd = os.pipe()
-        os.set_blocking(write_fd, False)
-        kept = os.dup(write_fd)
-        transport = Stdio.from_fds(os.open(os.devnull, os.O_RDONLY), write_fd)
-        await transport.close()
-        assert not os.get_blocking(kept)
-        os.close(kept)
-        os.close(from_it)
+@in_real_time
+async def test_a_terminal_serves_and_gets_its_flags_back() -> None:
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    # the shell of the user shares the terminal in just this way
+    read_fd, write_fd = os.dup(slave), os.dup(slave)
+    transport, recorder = started(read_fd, write_fd)
+    os.write(master, b"question\n")
+    await recorder.until(lambda: recorder.data == b"question\n")
+    transport.write(b"answer\n")
+    assert await read_exactly(master, 7) == b"answer\n"
+    assert not os.get_blocking(slave)
+    await transport.close()
+    assert os.get_blocking(slave)
+    os.close(slave)
+    os.close(master)
 
-    run(main())
+
+@in_real_time
+async def test_flags_that_were_set_before_stay_set() -> None:
+    from_it, write_fd = os.pipe()
+    os.set_blocking(write_fd, False)
+    kept = os.dup(write_fd)
+    transport = Stdio.from_fds(os.open(os.devnull, os.O_RDONLY), write_fd)
+    await transport.close()
+    assert not os.get_blocking(kept)
+    os.close(kept)
+    os.close(from_it)
 
 
 @pytest.mark.parametrize("side", [0, 1], ids=["master", "slave"])
-def test_a_terminal_that_hangs_up_is_the_end_and_no_error(side: int) -> None:
-    async def main() -> None:
-        sides = pty.openpty()
-        tty.setraw(sides[1])
-        transport, recorder = started(sides[side], os.dup(sides[side]))
-        os.close(sides[1 - side])
-        assert await recorder.end() is None
-        await transport.close()
-
-    run(main())
+@in_real_time
+async def test_a_terminal_that_hangs_up_is_the_end_and_no_error(side: int) -> None:
+    sides = pty.openpty()
+    tty.setraw(sides[1])
+    transport, recorder = started(sides[side], os.dup(sides[side]))
+    os.close(sides[1 - side])
+    assert await recorder.end() is None
+    await transport.close()
 
 
 def test_plain_files_are_read_in_pieces_and_written(tmp_path: Path) -> None:
@@ -192,29 +189,25 @@ def test_plain_files_are_read_in_pieces_and_written(tmp_path: Path) -> None:
     assert target.read_bytes() == WHOLE + b"end"
 
 
-def test_dev_null_has_nothing_to_say_and_takes_everything() -> None:
-    async def main() -> None:
-        read_fd, write_fd = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
-        transport, recorder = started(read_fd, write_fd)
-        transport.write(WHOLE)
-        assert await recorder.end() is None
-        await transport.close()
-        assert recorder.told.count("pause_writing") == recorder.told.count("resume_writing")
-
-    run(main())
+@in_real_time
+async def test_dev_null_is_at_its_end_and_accepts_every_write() -> None:
+    read_fd, write_fd = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
+    transport, recorder = started(read_fd, write_fd)
+    transport.write(WHOLE)
+    assert await recorder.end() is None
+    await transport.close()
+    assert recorder.calls.count("pause_writing") == recorder.calls.count("resume_writing")
 
 
-def test_an_input_that_cannot_be_read_says_so(tmp_path: Path) -> None:
-    async def main() -> None:
-        read_fd, write_fd = os.open(tmp_path, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
-        transport, recorder = started(read_fd, write_fd)
-        error = await recorder.end()
-        assert isinstance(error, StdioLost)
-        assert (error.stream, error.reason) == ("input", "Is a directory")
-        assert "read from standard input any more: Is a directory" in str(error)
-        await transport.close()
-
-    run(main())
+@in_real_time
+async def test_an_input_that_cannot_be_read_raises_with_the_reason(tmp_path: Path) -> None:
+    read_fd, write_fd = os.open(tmp_path, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
+    transport, recorder = started(read_fd, write_fd)
+    error = await recorder.end()
+    assert isinstance(error, StdioLost)
+    assert (error.stream, error.reason) == ("input", "Is a directory")
+    assert "read from standard input any more: Is a directory" in str(error)
+    await transport.close()
 
 
 # ---- waiting for each other
@@ -269,119 +262,99 @@ def test_a_pause_holds_everything_back_and_loses_nothing(tmp_path: Path, kind: s
     done()
 
 
-def test_a_pause_before_the_start_holds() -> None:
-    async def main() -> None:
-        ends = Ends()
-        os.write(ends.to_it, b"x")
-        ends.transport.pause_reading()
-        ends.transport.start(ends.recorder)
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert ends.recorder.data == b""
-        ends.transport.resume_reading()
-        await ends.recorder.until(lambda: ends.recorder.data == b"x")
-        ends.end_input()
-        await ends.recorder.end()
-        await ends.transport.close()
-        ends.close()
-
-    run(main())
+@in_real_time
+async def test_a_pause_before_the_start_holds() -> None:
+    ends = Ends()
+    os.write(ends.to_it, b"x")
+    ends.transport.pause_reading()
+    ends.transport.start(ends.recorder)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert ends.recorder.data == b""
+    ends.transport.resume_reading()
+    await ends.recorder.until(lambda: ends.recorder.data == b"x")
+    ends.end_input()
+    await ends.recorder.end()
+    await ends.finish()
 
 
-def test_a_peer_that_does_not_read_makes_the_writer_wait_until_it_does() -> None:
-    async def main() -> None:
-        ends = Ends()
-        ends.transport.start(ends.recorder)
-        sent = 0
-        while not ends.recorder.told:
-            ends.transport.write(WHOLE[:PIECE])
-            sent += PIECE
-        assert ends.recorder.told == ["pause_writing"]
-        assert HIGH_WATER < sent <= HIGH_WATER + 4 * PIECE
-        ends.transport.write(WHOLE)
-        reading = asyncio.create_task(read_exactly(ends.from_it, sent + len(WHOLE)))
-        await ends.recorder.until(lambda: ends.recorder.told == ["pause_writing", "resume_writing"])
-        data = await reading
-        assert data == WHOLE[:PIECE] * (sent // PIECE) + WHOLE
-        ends.end_input()
-        await ends.recorder.end()
-        await ends.transport.close()
-        ends.close()
-
-    run(main())
+@in_real_time
+async def test_a_peer_that_does_not_read_makes_the_writer_wait_until_it_does() -> None:
+    ends = Ends.started_at_once()
+    sent = 0
+    while not ends.recorder.calls:
+        ends.transport.write(WHOLE[:PIECE])
+        sent += PIECE
+    assert ends.recorder.calls == ["pause_writing"]
+    assert HIGH_WATER < sent <= HIGH_WATER + 4 * PIECE
+    ends.transport.write(WHOLE)
+    reading = asyncio.create_task(read_exactly(ends.from_it, sent + len(WHOLE)))
+    await ends.recorder.until(lambda: ends.recorder.calls == ["pause_writing", "resume_writing"])
+    data = await reading
+    assert data == WHOLE[:PIECE] * (sent // PIECE) + WHOLE
+    ends.end_input()
+    await ends.recorder.end()
+    await ends.finish()
 
 
 # ---- the end
 
 
-def test_closing_sends_what_waits() -> None:
-    async def main() -> None:
-        ends = Ends()
-        ends.transport.start(ends.recorder)
-        ends.end_input()
-        await ends.recorder.end()
-        ends.transport.write(WHOLE)
-        closing = asyncio.create_task(ends.transport.close())
-        assert await read_all(ends.from_it) == WHOLE
-        await closing
-        ends.close()
-
-    run(main())
+@in_real_time
+async def test_closing_sends_what_waits() -> None:
+    ends = Ends.started_at_once()
+    ends.end_input()
+    await ends.recorder.end()
+    ends.transport.write(WHOLE)
+    closing = asyncio.create_task(ends.transport.close())
+    assert await read_all(ends.from_it) == WHOLE
+    await closing
+    ends.close()
 
 
-def test_closing_is_bounded_when_nobody_reads() -> None:
-    async def main() -> None:
-        ends = Ends(flush_timeout=0.05)
-        ends.transport.start(ends.recorder)
-        ends.transport.write(WHOLE)
-        await asyncio.wait_for(ends.transport.close(), 2)
-        assert await ends.recorder.end() is None
-        sent = await read_all(ends.from_it)
-        assert 0 < len(sent) < len(WHOLE)
-        assert WHOLE.startswith(sent)
-        ends.close()
-
-    run(main())
+@in_real_time
+async def test_closing_is_bounded_when_the_other_side_does_not_read() -> None:
+    ends = Ends(flush_timeout=0.05)
+    ends.transport.start(ends.recorder)
+    ends.transport.write(WHOLE)
+    await asyncio.wait_for(ends.transport.close(), 2)
+    assert await ends.recorder.end() is None
+    sent = await read_all(ends.from_it)
+    assert 0 < len(sent) < len(WHOLE)
+    assert WHOLE.startswith(sent)
+    ends.close()
 
 
-def test_closing_twice_and_at_once_is_one_close_and_drops_what_comes_later() -> None:
-    async def main() -> None:
-        ends = Ends()
-        ends.transport.start(ends.recorder)
-        await asyncio.gather(ends.transport.close(), ends.transport.close())
-        await ends.transport.close()
-        ends.transport.write(b"dropped")
-        ends.transport.pause_reading()
-        ends.transport.resume_reading()
-        assert ends.recorder.told == ["ended"]
-        assert await read_all(ends.from_it) == b""
-        ends.close()
-
-    run(main())
+@in_real_time
+async def test_closing_twice_and_at_once_is_one_close_and_drops_what_comes_later() -> None:
+    ends = Ends.started_at_once()
+    await asyncio.gather(ends.transport.close(), ends.transport.close())
+    await ends.transport.close()
+    ends.transport.write(b"dropped")
+    ends.transport.pause_reading()
+    ends.transport.resume_reading()
+    assert ends.recorder.calls == ["ended"]
+    assert await read_all(ends.from_it) == b""
+    ends.close()
 
 
-def test_nothing_is_received_after_close() -> None:
-    async def main() -> None:
-        ends = Ends()
-        ends.transport.start(ends.recorder)
-        os.write(ends.to_it, b"too late")
-        await ends.transport.close()
-        assert ends.recorder.data == b""
-        assert ends.recorder.errors == [None]
-        ends.close()
-
-    run(main())
+@in_real_time
+async def test_nothing_is_received_after_close() -> None:
+    ends = Ends.started_at_once()
+    os.write(ends.to_it, b"too late")
+    await ends.transport.close()
+    assert ends.recorder.data == b""
+    assert ends.recorder.errors == [None]
+    ends.close()
 
 
-def test_a_transport_closed_before_its_start_tells_the_end_when_started() -> None:
-    async def main() -> None:
-        ends = Ends()
-        await ends.transport.close()
-        ends.transport.start(ends.recorder)
-        assert await ends.recorder.end() is None
-        ends.close()
-
-    run(main())
+@in_real_time
+async def test_a_transport_closed_before_its_start_reports_the_end_when_started() -> None:
+    ends = Ends()
+    await ends.transport.close()
+    ends.transport.start(ends.recorder)
+    assert await ends.recorder.end() is None
+    ends.close()
 
 
 def test_a_close_that_is_cancelled_gives_the_descriptors_back_all_the_same() -> None:
@@ -399,67 +372,55 @@ def test_a_close_that_is_cancelled_gives_the_descriptors_back_all_the_same() -> 
     with pytest.raises(BrokenPipeError):
         os.write(kept[0], b"nobody reads this pipe any more")
     while os.read(kept[1], PIECE):
-        pass  # and nobody writes to the other
+        pass  # and the other has no writer
     for fd in kept:
         os.close(fd)
 
 
-def test_a_client_that_stops_reading_ends_it_after_what_it_had_said() -> None:
-    async def main() -> None:
-        ends = Ends()
-        ends.transport.start(ends.recorder)
-        ends.stop_reading()
-        os.write(ends.to_it, b"last words")
-        for _ in range(10):
-            ends.transport.write(b"nobody hears it")
-        ends.end_input()
-        error = await ends.recorder.end()
-        assert ends.recorder.data == b"last words"
-        assert error is None or isinstance(error, StdioLost)
-        await ends.transport.close()
-        ends.close()
-
-    run(main())
+@in_real_time
+async def test_a_client_that_stops_reading_ends_it_after_the_messages_it_sent() -> None:
+    ends = Ends.started_at_once()
+    ends.stop_reading()
+    os.write(ends.to_it, b"last words")
+    for _ in range(10):
+        ends.transport.write(b"nobody reads it")
+    ends.end_input()
+    error = await ends.recorder.end()
+    assert ends.recorder.data == b"last words"
+    assert error is None or isinstance(error, StdioLost)
+    await ends.finish()
 
 
 @pytest.mark.parametrize("early", [False, True], ids=["started", "before-start"])
-def test_a_client_that_stops_reading_but_stays_is_lost(
+@in_real_time
+async def test_a_client_that_stops_reading_but_stays_is_lost(
     monkeypatch: pytest.MonkeyPatch, early: bool
 ) -> None:
     monkeypatch.setattr(stdio, "GRACE", 0.05)
-
-    async def main() -> None:
-        ends = Ends()
-        if not early:
-            ends.transport.start(ends.recorder)
-        ends.stop_reading()
-        ends.transport.write(b"nobody hears it")
-        if early:
-            ends.transport.start(ends.recorder)
-        error = await ends.recorder.end()
-        assert isinstance(error, StdioLost)
-        assert (error.stream, error.reason) == ("output", "Broken pipe")
-        ends.end_input()
-        await ends.transport.close()
-        ends.close()
-
-    run(main())
-
-
-def test_a_writer_that_waits_is_released_when_the_output_breaks() -> None:
-    async def main() -> None:
-        ends = Ends()
+    ends = Ends()
+    if not early:
         ends.transport.start(ends.recorder)
-        ends.transport.write(WHOLE)
-        assert ends.recorder.told == ["pause_writing"]
-        ends.stop_reading()
-        await ends.recorder.until(lambda: ends.recorder.told == ["pause_writing", "resume_writing"])
-        ends.end_input()
-        assert isinstance(await ends.recorder.end(), StdioLost)
-        await ends.transport.close()
-        ends.close()
+    ends.stop_reading()
+    ends.transport.write(b"nobody reads it")
+    if early:
+        ends.transport.start(ends.recorder)
+    error = await ends.recorder.end()
+    assert isinstance(error, StdioLost)
+    assert (error.stream, error.reason) == ("output", "Broken pipe")
+    ends.end_input()
+    await ends.finish()
 
-    run(main())
+
+@in_real_time
+async def test_a_writer_that_waits_is_released_when_the_output_breaks() -> None:
+    ends = Ends.started_at_once()
+    ends.transport.write(WHOLE)
+    assert ends.recorder.calls == ["pause_writing"]
+    ends.stop_reading()
+    await ends.recorder.until(lambda: ends.recorder.calls == ["pause_writing", "resume_writing"])
+    ends.end_input()
+    assert isinstance(await ends.recorder.end(), StdioLost)
+    await ends.finish()
 
 
 # ---- our own stdin and stdout
@@ -522,7 +483,7 @@ def test_stray_output_goes_nowhere_without_a_stderr() -> None:
     assert (done.returncode, done.stdout) == (0, b"question\n")
 
 
-def test_files_may_stand_for_stdin_and_stdout(tmp_path: Path) -> None:
+def test_stdin_and_stdout_may_be_files(tmp_path: Path) -> None:
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_bytes(WHOLE)
     done = agent(ECHO, f"< '{source}' > '{target}'")
@@ -530,7 +491,7 @@ def test_files_may_stand_for_stdin_and_stdout(tmp_path: Path) -> None:
     assert target.read_bytes() == WHOLE
 
 
-def test_nothing_may_stand_for_stdin_and_stdout() -> None:
+def test_stdin_and_stdout_may_be_dev_null() -> None:
     done = agent(ECHO, "< /dev/null > /dev/null")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"printed before\n")
 

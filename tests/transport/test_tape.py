@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.receiver import Recorder
-from tests.support.simulated import simulate, turns
+from tests.support.simulated import leaves_nothing, simulate, turns
 from twofold.cli.commands import commands
 from twofold.transport.memory import memory_pair
 from twofold.transport.tape import Tape, Taped
@@ -68,11 +68,11 @@ def read(lines: list[bytes]) -> list[Json]:
     return [json.loads(line) for line in lines]
 
 
-# ---- what stands on it -------------------------------------------------------------------------
+# ---- what is recorded -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_a_message_stands_there_byte_for_byte(message: bytes) -> None:
+def test_a_message_is_recorded_byte_for_byte(message: bytes) -> None:
     lines, ours, theirs = taped([message + b"\r\n"], [message + b"\n"])
     assert lines == [
         b'{"seq":1,"time":5.0,"dir":"a2c","message":' + message + b"}\n",
@@ -82,7 +82,7 @@ def test_a_message_stands_there_byte_for_byte(message: bytes) -> None:
 
 
 @pytest.mark.parametrize("noise", NOISE)
-def test_what_is_no_message_stands_there_as_text(noise: bytes) -> None:
+def test_a_line_that_is_no_message_is_recorded_as_text(noise: bytes) -> None:
     lines, _, _ = taped([noise + b"\n"])
     text = noise.decode(errors="replace")
     assert read(lines) == [{"seq": 1, "time": 5.0, "dir": "a2c", "text": text}]
@@ -104,7 +104,7 @@ def test_a_message_behind_control_characters_is_found(before: bytes, after: byte
     assert json.loads(line).get("noise", "") == before.decode()
 
 
-def test_the_messages_of_a_batch_stand_there_one_by_one() -> None:
+def test_the_messages_of_a_batch_are_recorded_one_by_one() -> None:
     lines, _, _ = taped([b"[" + REQUEST + b" , 42," + UPDATE + b"]\n"])
     assert [line.partition(b'"message":')[2] for line in lines] == [
         REQUEST + b"}\n",
@@ -166,7 +166,7 @@ class Full(BytesIO):
         return super().write(data)
 
 
-def test_a_tape_that_cannot_be_written_stops_and_says_why() -> None:
+def test_a_tape_that_cannot_be_written_stops_and_keeps_the_error() -> None:
     file = Full()
     tape = Tape.to(file)
     tape.line("c2a", REQUEST)
@@ -189,23 +189,21 @@ def test_a_file_that_takes_less_than_it_is_given_gets_all_of_it() -> None:
     assert file.getvalue().endswith(b'"message":' + UPDATE + b"}\n")
 
 
-def test_reading_can_be_paused() -> None:
-    async def main() -> None:
-        near, far = memory_pair()
-        transport = Taped(near)
-        ours = Recorder()
-        transport.start(ours)
-        transport.pause_reading()
-        far.write(UPDATE)
-        await turns()
-        assert not ours.data
-        transport.resume_reading()
-        await turns()
-        assert bytes(ours.data) == UPDATE
-        await asyncio.gather(transport.close(), far.close())
-        await turns()
-
-    simulate(main())
+@leaves_nothing
+async def test_reading_can_be_paused() -> None:
+    near, far = memory_pair()
+    transport = Taped(near)
+    ours = Recorder()
+    transport.start(ours)
+    transport.pause_reading()
+    far.write(UPDATE)
+    await turns()
+    assert not ours.data
+    transport.resume_reading()
+    await turns()
+    assert bytes(ours.data) == UPDATE
+    await asyncio.gather(transport.close(), far.close())
+    await turns()
 
 
 # ---- who reads it ------------------------------------------------------------------------------

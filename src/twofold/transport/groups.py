@@ -10,7 +10,17 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
+
+
+class Running(NamedTuple):
+    """A process that still runs."""
+
+    pid: int
+    command: str
+    """Its command line, as it was started: not safe to show."""
 
 
 def exists(leader: int) -> bool:
@@ -45,6 +55,43 @@ def processor_time(leader: int) -> float:
                 if int(fields[2]) == leader:
                     ticks += sum(map(int, fields[11:15]))  # with children that have ended
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def members(leader: int) -> list[Running]:
+    """The processes of the group that still run; empty where there is no /proc."""
+
+    def is_member(pid: int) -> bool:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, _, group, *_ = file.read().rpartition(b")")[2].split()
+        return int(group) == leader and state != b"Z"
+
+    return _running(is_member)
+
+
+def with_variable(variable: str) -> list[Running]:
+    """The processes that were started with `variable` ("NAME=value") in their environment.
+
+    They may have left the group of the process that got it first. Empty where there is no /proc.
+    """
+    wanted = variable.encode()
+
+    def has_it(pid: int) -> bool:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # a zombie has none
+            return wanted in file.read().split(b"\0")
+
+    return _running(has_it)
+
+
+def _running(wanted: Callable[[int], bool]) -> list[Running]:
+    found = []
+    with suppress(OSError):
+        for pid in sorted(map(int, filter(str.isdecimal, os.listdir("/proc")))):
+            with suppress(OSError, ValueError):  # it may end while it is read, or not be ours
+                if wanted(pid):
+                    with open(f"/proc/{pid}/cmdline", "rb") as file:
+                        words = file.read().rstrip(b"\0").split(b"\0")
+                    found.append(Running(pid, b" ".join(words).decode(errors="replace")))
+    return found
 
 
 def guard(leader: int) -> None:

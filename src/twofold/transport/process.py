@@ -72,14 +72,24 @@ class Process:
     Attributes:
         command: The command and its arguments.
         pid: The id of the process, which is also that of its group.
+        signals: The signals that `close` had to send, because the process did not exit by itself.
+        left_behind: The processes of its group that still ran when `close` ended them, after the
+            process itself had exited.
     """
 
     def __init__(
-        self, command: Command, on_stderr: OnStderr | None, timeouts: tuple[float, float, float]
+        self,
+        command: Command,
+        on_stderr: OnStderr | None,
+        timeouts: tuple[float, float, float],
+        linger: float = 0.0,
     ) -> None:
         self.command = tuple(command)
         self.pid = 0
+        self.signals: list[str] = []
+        self.left_behind: list[groups.Running] = []
         self._timeouts = CloseTimeouts(*timeouts)
+        self._linger = linger
         self._receiver: Receiver | None = None
         self._held: deque[bytes] = deque()
         """Data that arrived before `start`, while the pipes were being connected."""
@@ -109,6 +119,7 @@ class Process:
         env: Environment | None = None,
         on_stderr: OnStderr | None = None,
         close_timeouts: tuple[float, float, float] = CloseTimeouts(),
+        linger: float = 0.0,
     ) -> "Process":
         """Start a command.
 
@@ -119,13 +130,15 @@ class Process:
             on_stderr: Called with what the command writes to its standard error.
             close_timeouts: How many seconds `close` waits after the end of the input, after SIGTERM
                 and after SIGKILL.
+            linger: How many seconds the rest of its group may run after the process has exited,
+                before `close` ends it.
 
         Raises:
             CommandNotStarted: It could not be started; the text states why and what to do.
         """
         parts = checked(command, cwd)
         environ = environment(env or {})
-        process = cls(parts, on_stderr, close_timeouts)
+        process = cls(parts, on_stderr, close_timeouts, linger)
         starting = asyncio.create_task(_start(process, parts, cwd, environ))
         try:
             await asyncio.shield(starting)
@@ -205,6 +218,10 @@ class Process:
             self._closing = asyncio.create_task(self._shut_down())
             self._schedule()
         await asyncio.shield(self._closing)
+
+    async def wait(self) -> None:
+        """Wait until the process itself has exited, whatever its children do."""
+        await self._exited.wait()
 
     def hurry(self) -> None:
         """Shorten every step of `close`, even of one that is waiting already."""
@@ -368,7 +385,10 @@ class Process:
             self._stdout.resume_reading()  # the process may have to write before it can end
             self._stdin.close()
             await self._until_ended(self._timeouts.stdin)
+            if not self.running:
+                await self._until_gone(self._linger)
             if self._alive:
+                self._note_ending("SIGTERM")
                 groups.terminate(self.pid)
                 await self._until_gone(self._timeouts.terminate)
         finally:  # also when the loop is being closed
@@ -376,8 +396,16 @@ class Process:
             await self._until_exit(self._timeouts.kill)
             await self._release()
 
+    def _note_ending(self, signal: str) -> None:
+        """Note whom a signal is sent to: the process, or only what it left behind."""
+        if self.running:
+            self.signals.append(signal)
+        elif not self.signals and not self.left_behind:
+            self.left_behind = groups.members(self.pid)
+
     def _kill_group(self) -> None:
         if self._alive:
+            self._note_ending("SIGKILL")
             groups.kill(self.pid)
         self._group_ended = not self.running
         if self._group_ended:
