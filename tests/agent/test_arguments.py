@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import twofold
-from tests.support.raw_client import Version, an_agent, run, settled, talking
+from tests.support.raw_client import Version, an_agent, in_session, settled, talking
+from tests.support.real_time import in_real_time, run
 from twofold import InvalidArgument, v2
 from twofold.agent.turn import ALLOW
 from twofold.wire.base import UNSET
@@ -260,10 +261,9 @@ async def refusals(version: Version, failures: list[str]) -> None:
         assert bytes(client.lines) == before
         assert twofold.snapshot(turn.session.state) == state
 
-    async with talking(agent, version) as client:
-        await client.new_session()
+    async with in_session(agent, version) as client:
         client.prompt()
-        await client.heard("idle end_turn" if version == 2 else "result end_turn")
+        await client.wait_for("idle end_turn" if version == 2 else "result end_turn")
     assert [each for each in problems if each.kind != "loss"] == []
 
 
@@ -310,15 +310,13 @@ def test_an_agent_serves_a_transport_and_nothing_else() -> None:
         asyncio.run(twofold.Agent("x").serve(transport))
 
 
-def test_a_session_id_that_is_no_string_is_reported_and_the_request_fails() -> None:
-    async def main() -> None:
-        agent, problems = an_agent(new_session_id=lambda: 7)
-        async with talking(agent, 2) as client:
-            reply = await client.reply(client.ask("session/new", {"cwd": "/", "mcpServers": []}))
-            assert reply["error"]["code"] == -32603
-        assert "new_session_id must be a str, not int" in problems[0].text
-
-    run(main())
+@in_real_time
+async def test_a_session_id_that_is_no_string_is_reported_and_the_request_fails() -> None:
+    agent, problems = an_agent(new_session_id=lambda: 7)
+    async with talking(agent, 2) as client:
+        reply = await client.reply(client.ask("session/new", {"cwd": "/", "mcpServers": []}))
+        assert reply["error"]["code"] == -32603
+    assert "new_session_id must be a str, not int" in problems[0].text
 
 
 # ---- handlers --------------------------------------------------------------------------------
@@ -376,25 +374,22 @@ def test_the_name_of_an_extension_is_a_string(hook: str) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_values_of_ones_own_start_with_an_underscore(version: Version) -> None:
-    async def main() -> None:
-        agent, problems = an_agent()
+@in_real_time
+async def test_values_of_ones_own_start_with_an_underscore(version: Version) -> None:
+    agent, problems = an_agent()
 
-        @agent.on_prompt
-        async def answer(turn: twofold.Turn) -> None:
-            async with turn.tool_call("Dream", kind="_dream", tool_call_id="c") as call:
-                await call.update(status="_asleep", title=None, raw_input=UNSET, raw_output=None)
-                assert call.status == "_asleep"
-                await call.locate(Path("a"), ("b", 1), v2.ToolCallLocation("/c"))
-            await turn.plan((("a", "_later"), v2.PlanEntry("b", "_some", "pending")))
-            await turn.notice("Psst", severity="_whisper")
+    @agent.on_prompt
+    async def answer(turn: twofold.Turn) -> None:
+        async with turn.tool_call("Dream", kind="_dream", tool_call_id="c") as call:
+            await call.update(status="_asleep", title=None, raw_input=UNSET, raw_output=None)
+            assert call.status == "_asleep"
+            await call.locate(Path("a"), ("b", 1), v2.ToolCallLocation("/c"))
+        await turn.plan((("a", "_later"), v2.PlanEntry("b", "_some", "pending")))
+        await turn.notice("Psst", severity="_whisper")
 
-        async with talking(agent, version) as client:
-            await client.new_session()
-            client.prompt()
-            await client.heard("idle end_turn" if version == 2 else "result end_turn")
-            paths = [each.path for each in agent.open_sessions["s"].state.tool_calls["c"].locations]
-            assert paths == ["/work/a", "/work/b", "/c"]
-        assert [each for each in problems if each.kind != "loss"] == []
-
-    run(main())
+    async with in_session(agent, version) as client:
+        client.prompt()
+        await client.wait_for("idle end_turn" if version == 2 else "result end_turn")
+        paths = [each.path for each in agent.open_sessions["s"].state.tool_calls["c"].locations]
+        assert paths == ["/work/a", "/work/b", "/c"]
+    assert [each for each in problems if each.kind != "loss"] == []

@@ -82,8 +82,8 @@ class Program:
         self.process.stdin.flush()
         return self._last_id
 
-    def hear(self, what: str) -> Json:
-        """Read until a message says this."""
+    def read_until(self, what: str) -> Json:
+        """Read up to the message that `word` sums up as `what`."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.messages.append(json.loads(line))
@@ -93,9 +93,9 @@ class Program:
 
     def begin(self) -> None:
         self.ask("initialize", INITIALIZE[self.version])
-        self.hear("result")
+        self.read_until("result")
         self.ask("session/new", {"cwd": "/", "mcpServers": []})
-        self.hear("result")
+        self.read_until("result")
 
     def prompt(self, text: str) -> None:
         blocks = [{"type": "text", "text": text}]
@@ -140,7 +140,7 @@ def test_what_is_printed_stays_off_the_conversation(started: Start) -> None:
     program = started()
     program.begin()
     program.prompt("print")
-    program.hear("idle end_turn")
+    program.read_until("idle end_turn")
     status, stderr = program.end()
     assert status == 0
     for source in (
@@ -163,7 +163,7 @@ def test_the_end_of_standard_input_is_the_end_of_the_process(
     program = started(version)
     program.begin()
     program.prompt("work")
-    program.hear("tool_call in_progress" if version == 1 else "tool_call_update in_progress")
+    program.read_until("tool_call in_progress" if version == 1 else "tool_call_update in_progress")
     before = time.monotonic()
     status, stderr = program.end()
     assert time.monotonic() - before < 5
@@ -181,7 +181,7 @@ def test_a_signal_ends_it_cleanly_and_its_turns_are_answered(
     program = started()
     program.begin()
     program.prompt(text)
-    program.hear("idle end_turn" if text == "hello" else "tool_call_update in_progress")
+    program.read_until("idle end_turn" if text == "hello" else "tool_call_update in_progress")
     program.process.send_signal(how)
     program.process.wait(PATIENCE)  # standard input is open: it does not wait for that
     status, stderr = program.end()
@@ -203,7 +203,7 @@ def test_a_handler_that_does_not_stop_does_not_keep_the_process(
     program = started()
     program.begin()
     program.prompt("ignore")
-    program.hear("agent_message_chunk")
+    program.read_until("agent_message_chunk")
     if how is not None:
         program.process.send_signal(how)
         program.process.wait(PATIENCE)
@@ -221,7 +221,7 @@ def test_a_session_of_a_process_that_was_killed_can_be_loaded(
     killed = started(version)
     killed.begin()
     killed.prompt("work")
-    killed.hear("tool_call in_progress" if version == 1 else "tool_call_update in_progress")
+    killed.read_until("tool_call in_progress" if version == 1 else "tool_call_update in_progress")
     log = tmp_path / "kept" / "s.jsonl"
     before = time.monotonic()
     while "tool_call_update" not in log.read_text():  # it is kept soon, not at once
@@ -232,14 +232,14 @@ def test_a_session_of_a_process_that_was_killed_can_be_loaded(
 
     heir = started(version)
     heir.ask("initialize", INITIALIZE[version])
-    heir.hear("result")
+    heir.read_until("result")
     params: Json = {"sessionId": "s", "cwd": "/", "mcpServers": []}
     if version == 1:
         heir.ask("session/load", params)
     else:
         heir.ask("session/resume", {**params, "replayFrom": {"type": "start"}})
     heir.messages.clear()
-    heir.hear("result")
+    heir.read_until("result")
     ended = "tool_call failed" if version == 1 else "tool_call_update cancelled"
     story = [word(each) for each in heir.messages]
     assert ended in story

@@ -12,6 +12,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support import sessions
 from tests.support.strategies import v2_struct_streams, values_of
 from twofold.agent.store import (
     DirectoryStore,
@@ -52,11 +54,7 @@ def about(session_id: str = "s", **rest: Any) -> v2.SessionInfo:
     return v2.SessionInfo(session_id, "/home/user", **rest)
 
 
-def fold(updates: Iterable[v2.SessionUpdate], session_id: str = "s") -> Session:
-    session = Session(session_id, Draft.NOVEMBER)
-    for update in updates:
-        session.apply(update)
-    return session
+fold = partial(sessions.fold, draft=Draft.NOVEMBER)
 
 
 def chunk(text: str, message_id: str = "m") -> v2.AgentMessageChunk:
@@ -279,13 +277,13 @@ def test_a_memory_store_keeps_a_session_that_the_agent_goes_on_changing() -> Non
     assert texts(loaded) == ["hello", " again"], "what was loaded is the caller's own"
 
 
-def test_a_store_that_keeps_no_session_itself_says_so(store: Store) -> None:
+def test_adopt_returns_false_where_a_store_does_not_keep_the_live_session(store: Store) -> None:
     assert not store.adopt(Session("unknown", Draft.NOVEMBER))
     assert store.load("unknown") is None
     store.create(about())
-    if not store.adopt(fold([chunk("told")])):
-        store.append("s", [chunk("told")])
-    assert store.load("s") == fold([chunk("told")])
+    if not store.adopt(fold([chunk("sent")])):
+        store.append("s", [chunk("sent")])
+    assert store.load("s") == fold([chunk("sent")])
 
 
 def test_sessions_do_not_mix(store: Store) -> None:
@@ -577,7 +575,7 @@ def test_a_compacted_log_keeps_its_header(tmp_path: Path) -> None:
 
 
 class Meddler(DirectoryStore):
-    """Somebody else acts just before a compacted log takes its place."""
+    """Another process acts just before a compacted log takes its place."""
 
     def __init__(self, path: Path, act: Callable[[], object]) -> None:
         super().__init__(path, compact_after=0)

@@ -10,7 +10,8 @@ import pytest
 
 import twofold
 from tests.peers.validators import Schemas, SchemaValidator
-from tests.support.raw_client import RawClient, Version, an_agent, run, settled, talking
+from tests.support.raw_client import RawClient, Version, an_agent, in_session, settled, talking
+from tests.support.real_time import in_real_time, run
 from twofold import UNSET, InvalidArgument, Session, v2
 from twofold.agent.session import open_session
 from twofold.wire.content import ImageContent, ResourceLink, TextContent
@@ -90,29 +91,26 @@ def test_text_goes_on_until_something_else_comes_between(version: Version) -> No
 
 
 @BOTH
-def test_the_prompt_is_there_as_text_and_as_blocks(version: Version) -> None:
-    async def main() -> None:
-        seen: list[twofold.Turn] = []
-        agent, _ = an_agent()
+@in_real_time
+async def test_the_prompt_is_there_as_text_and_as_blocks(version: Version) -> None:
+    seen: list[twofold.Turn] = []
+    agent, _ = an_agent()
 
-        @agent.on_prompt
-        async def answer(turn: twofold.Turn) -> None:
-            seen.append(turn)
+    @agent.on_prompt
+    async def answer(turn: twofold.Turn) -> None:
+        seen.append(turn)
 
-        link = {"type": "resource_link", "name": "a", "uri": "file:///a"}
-        blocks = [{"type": "text", "text": "Look"}, link, {"type": "text", "text": "at it"}]
-        async with talking(agent, version) as client:
-            await client.new_session()
-            prompt = client.ask("session/prompt", {"sessionId": "s", "prompt": blocks})
-            await client.heard(client.end_of(prompt))
-        (turn,) = seen
-        assert turn.text == "Look\nat it"
-        assert turn.blocks == [
-            *(TextContent("Look"), ResourceLink("a", "file:///a"), TextContent("at it"))
-        ]
-        assert turn.session.state.messages["user"][turn.message_id].content == turn.blocks
-
-    run(main())
+    link = {"type": "resource_link", "name": "a", "uri": "file:///a"}
+    blocks = [{"type": "text", "text": "Look"}, link, {"type": "text", "text": "at it"}]
+    async with in_session(agent, version) as client:
+        prompt = client.ask("session/prompt", {"sessionId": "s", "prompt": blocks})
+        await client.wait_for(client.end_of(prompt))
+    (turn,) = seen
+    assert turn.text == "Look\nat it"
+    assert turn.blocks == [
+        *(TextContent("Look"), ResourceLink("a", "file:///a"), TextContent("at it"))
+    ]
+    assert turn.session.state.messages["user"][turn.message_id].content == turn.blocks
 
 
 @BOTH
@@ -180,11 +178,11 @@ def test_version_1_gets_a_correction_and_the_loss_is_reported() -> None:
 def test_a_replacement_that_extends_what_version_1_has_is_no_correction(pieces: int) -> None:
     async def answer(turn: twofold.Turn) -> None:
         message = turn.message("m")
-        said = [f"ü{number} " for number in range(pieces)]
-        for piece in said:
+        texts = [f"ü{number} " for number in range(pieces)]
+        for piece in texts:
             await message.append(piece)
         await turn.message("other").append("meanwhile")
-        await message.replace(*said, "the end")
+        await message.replace(*texts, "the end")
         await message.append(".")
 
     state = state_after(1, answer)
@@ -196,7 +194,7 @@ def test_a_replacement_that_extends_what_version_1_has_is_no_correction(pieces: 
 
 
 @BOTH
-def test_a_tool_call_says_what_it_is(version: Version) -> None:
+def test_a_tool_call_sends_its_title_kind_and_status(version: Version) -> None:
     async def answer(turn: twofold.Turn) -> None:
         async with turn.tool_call(
             "Read",
@@ -417,7 +415,7 @@ def test_version_1_gets_the_text_of_a_terminal() -> None:
 def test_a_terminal_can_be_shown_by_a_later_call(version: Version) -> None:
     async def answer(turn: twofold.Turn) -> None:
         terminal = await turn.terminal("sleep 5", "build")
-        await terminal.write(b"printed before anyone looked\n")
+        await terminal.write(b"printed before the first look\n")
         async with turn.tool_call("Look") as call:
             await call.append(terminal)
             await call.append("and text")
@@ -431,7 +429,7 @@ def test_a_terminal_can_be_shown_by_a_later_call(version: Version) -> None:
         assert the_call(state).content[0] == v2.Terminal(terminal.terminal_id)
     else:
         first, second = shown(the_call(state))
-        assert "printed before anyone looked" in first
+        assert "printed before the first look" in first
         assert first.endswith("[ended by SIGTERM]")
         assert second == "and text"
 
@@ -447,28 +445,25 @@ def test_what_a_terminal_printed_is_not_lost_with_what_version_1_cannot_say() ->
     assert shown(the_call(state_after(1, answer))) == ["$ make\nprinted\n[exit 0]"]
 
 
-def test_a_flood_of_terminal_output_is_gathered_for_version_1() -> None:
-    async def main() -> None:
-        agent, _ = an_agent()
-        go = asyncio.Event()
+@in_real_time
+async def test_a_flood_of_terminal_output_is_gathered_for_version_1() -> None:
+    agent, _ = an_agent()
+    go = asyncio.Event()
 
-        @agent.on_prompt
-        async def answer(turn: twofold.Turn) -> None:
-            async with turn.tool_call("Run") as call:
-                terminal = await call.terminal()
-                for number in range(500):
-                    await terminal.write(f"{number}\n")
-                await go.wait()
+    @agent.on_prompt
+    async def answer(turn: twofold.Turn) -> None:
+        async with turn.tool_call("Run") as call:
+            terminal = await call.terminal()
+            for number in range(500):
+                await terminal.write(f"{number}\n")
+            await go.wait()
 
-        async with talking(agent, 1) as client:
-            await client.new_session()
-            client.prompt()
-            await client.until(lambda: "499" in str(client.updates()))
-            assert client.story().count("tool_call_update") < 10
-            go.set()
-            await client.heard("result end_turn")
-
-    run(main())
+    async with in_session(agent, 1) as client:
+        client.prompt()
+        await client.until(lambda: "499" in str(client.updates()))
+        assert client.story().count("tool_call_update") < 10
+        go.set()
+        await client.wait_for("result end_turn")
 
 
 def test_a_flood_of_content_is_gathered_for_version_1() -> None:
@@ -488,10 +483,9 @@ def test_a_flood_of_content_is_gathered_for_version_1() -> None:
                         await call.append(f"piece {number:05}")
                         await turn.say("x")
 
-            async with talking(agent, 1) as client:
-                await client.new_session()
+            async with in_session(agent, 1) as client:
                 client.prompt()
-                await client.heard("result end_turn")
+                await client.wait_for("result end_turn")
                 lines.extend(client.updates())
             shown = [each for each in lines if each.get("content") and "toolCallId" in each]
             assert len(shown[-1]["content"]) == pieces
@@ -587,77 +581,74 @@ SHOWS: dict[str, Any] = {"notices": {}, "compaction": {}, "configOptions": {"boo
 
 
 @pytest.mark.parametrize("shows", [SHOWS, {}])
-def test_version_1_gets_what_it_declared_that_it_shows(shows: dict[str, Any]) -> None:
-    async def main() -> None:
-        agent, problems = an_agent()
+@in_real_time
+async def test_version_1_gets_what_it_declared_that_it_shows(shows: dict[str, Any]) -> None:
+    agent, problems = an_agent()
 
-        @agent.on_prompt
-        async def answer(turn: twofold.Turn) -> None:
-            await turn.notice("Careful")
-            await turn.config_options([OPTION, BOOLEAN])
-            await turn.send(v2.CompactionUpdate("c", "completed"))
+    @agent.on_prompt
+    async def answer(turn: twofold.Turn) -> None:
+        await turn.notice("Careful")
+        await turn.config_options([OPTION, BOOLEAN])
+        await turn.send(v2.CompactionUpdate("c", "completed"))
 
-        hello = {"protocolVersion": 1, "clientCapabilities": {"session": shows}}
-        async with talking(agent, 1, initialized=False) as client:
-            await client.call("initialize", hello)
-            await client.new_session()
-            await client.reply(client.prompt())
-            options = [each["id"] for each in client.updates()[-3 if shows else 0]["configOptions"]]
-            if shows:
-                assert client.story() == [
-                    "notice",
-                    "config_option_update",
-                    "current_mode_update",
-                    "compaction_update",
-                    "result end_turn",
-                ]
-                assert options == ["mode", "loud"]
-            else:
-                assert client.story() == [
-                    *("config_option_update", "current_mode_update", "result end_turn")
-                ]
-                assert options == ["mode"]
-        assert [problem.kind for problem in problems] == ([] if shows else ["loss"] * 3)
-
-    run(main())
+    hello = {"protocolVersion": 1, "clientCapabilities": {"session": shows}}
+    async with talking(agent, 1, initialized=False) as client:
+        await client.call("initialize", hello)
+        await client.new_session()
+        await client.reply(client.prompt())
+        options = [each["id"] for each in client.updates()[-3 if shows else 0]["configOptions"]]
+        if shows:
+            assert client.story() == [
+                "notice",
+                "config_option_update",
+                "current_mode_update",
+                "compaction_update",
+                "result end_turn",
+            ]
+            assert options == ["mode", "loud"]
+        else:
+            assert client.story() == [
+                *("config_option_update", "current_mode_update", "result end_turn")
+            ]
+            assert options == ["mode"]
+    assert [problem.kind for problem in problems] == ([] if shows else ["loss"] * 3)
 
 
 # ---- ids -------------------------------------------------------------------------------------
 
 
 @BOTH
-def test_ids_are_unique_in_a_session_also_among_those_that_an_agent_chose(version: Version) -> None:
-    async def main() -> None:
-        made: list[str] = []
-        agent, _ = an_agent()
+@in_real_time
+async def test_ids_are_unique_in_a_session_also_among_those_that_an_agent_chose(
+    version: Version,
+) -> None:
+    made: list[str] = []
+    agent, _ = an_agent()
 
-        @agent.on_prompt
-        async def answer(turn: twofold.Turn) -> None:
-            made.append(turn.message_id)
-            for number in range(5):
-                # as if it knew what comes
-                await turn.message(f"message-{5 * number}").append("x")
-                for handle in (turn.message(), turn.thought()):
-                    await handle.append("x")
-                    made.append(handle.message_id)
-                async with turn.tool_call("x") as call:
-                    terminal = await call.terminal()
-                made.extend([call.tool_call_id, terminal.terminal_id])
+    @agent.on_prompt
+    async def answer(turn: twofold.Turn) -> None:
+        made.append(turn.message_id)
+        for number in range(5):
+            # sent too early
+            await turn.message(f"message-{5 * number}").append("x")
+            for handle in (turn.message(), turn.thought()):
+                await handle.append("x")
+                made.append(handle.message_id)
+            async with turn.tool_call("x") as call:
+                terminal = await call.terminal()
+            made.extend([call.tool_call_id, terminal.terminal_id])
 
-        async with talking(agent, version) as client:
-            await client.new_session()
-            for _ in range(3):
-                client.mark()
-                await client.heard(client.end_of(client.prompt()))
-        assert len(made) == len(set(made)) == 3 * 21
-
-    run(main())
+    async with in_session(agent, version) as client:
+        for _ in range(3):
+            client.mark()
+            await client.wait_for(client.end_of(client.prompt()))
+    assert len(made) == len(set(made)) == 3 * 21
 
 
 # ---- the schemas -----------------------------------------------------------------------------
 
 
-async def say_it_all(turn: twofold.Turn) -> str | None:
+async def send_it_all(turn: twofold.Turn) -> str | None:
     await turn.think("Hm.")
     message = turn.message()
     await message.append("Fixed teh typo.")
@@ -711,15 +702,14 @@ def test_everything_an_agent_writes_is_valid(
 ) -> None:
     async def main() -> RawClient:
         agent, _ = an_agent(auth_methods=[v2.AuthMethodAgent("token", "Token")])
-        agent.on_prompt(say_it_all)
+        agent.on_prompt(send_it_all)
 
         @agent.on_new_session
         async def prepare(session: twofold.AgentSession) -> None:
             await session.config_options([OPTION, BOOLEAN])
             await session.commands([v2.Command("go", "Go")])
 
-        async with talking(agent, version) as client:
-            await client.new_session()
+        async with in_session(agent, version) as client:
             for text in ("say", "refuse", "fail"):
                 client.mark()
                 client.prompt(text)
@@ -727,9 +717,9 @@ def test_everything_an_agent_writes_is_valid(
                     client.answer(await client.request(), {"outcome": outcome})
                 ends = {"say": "end_turn", "refuse": "refusal", "fail": "error"}
                 if (version, text) == (1, "fail"):
-                    await client.heard("error -32000")
+                    await client.wait_for("error -32000")
                 else:
-                    await client.heard(client.end_of(0, ends[text]))
+                    await client.wait_for(client.end_of(0, ends[text]))
             await finish(client)
         return client
 
