@@ -21,8 +21,8 @@ from tests.support.down_talk import (
     S,
     Talk,
     call,
+    chunk,
     printed,
-    said,
     shell,
     whole,
 )
@@ -104,7 +104,7 @@ def test_a_request_of_the_client_is_asked_and_answered_in_the_words_of_each_side
 ) -> None:
     talk = Talk()
     asked = talk.ask(method, params)
-    (there,) = talk.agent.heard
+    (there,) = talk.agent.messages
     assert there["method"] == at_agent
     assert there["params"] == params_there
     talk.answer(there, result)
@@ -134,7 +134,7 @@ def test_an_error_of_the_agent_comes_back_as_it_is(method: str) -> None:
         "prompt": [text("hi")],
     }
     asked = talk.ask(method, params)
-    talk.refuse(talk.agent.heard[-1], -32000, "log in first", data={"how": ["a", None]})
+    talk.refuse(talk.agent.messages[-1], -32000, "log in first", data={"how": ["a", None]})
     assert talk.error(asked) == {
         "code": -32000,
         "message": "log in first",
@@ -147,7 +147,7 @@ def test_ids_of_both_sides_do_not_meet() -> None:
     talk.from_client(id="a", method="_x", params={})
     talk.from_client(id=0, method="_y", params={})
     talk.from_agent(id="a", method="_z", params={})
-    first, second = talk.agent.heard
+    first, second = talk.agent.messages
     assert len({first["id"], second["id"]}) == 2
     talk.answer(second, "y")
     talk.answer(first, "x")
@@ -156,11 +156,11 @@ def test_ids_of_both_sides_do_not_meet() -> None:
     assert talk.agent_result("a") == "z"
 
 
-def test_a_request_that_is_malformed_is_refused_and_the_agent_hears_nothing() -> None:
+def test_a_malformed_request_is_refused_and_not_sent_to_the_agent() -> None:
     talk = Talk()
     asked = talk.ask("session/prompt", {"sessionId": "s", "prompt": "not a list"})
     assert talk.error(asked)["code"] == -32602
-    assert talk.agent.heard == []
+    assert talk.agent.messages == []
     assert not talk.down.sessions.get("s", talk.down.session("s")).turns
 
 
@@ -171,13 +171,13 @@ def test_an_answer_that_is_malformed_becomes_an_error() -> None:
     assert talk.error(asked)["code"] == -32603
 
 
-def test_notifications_that_nobody_knows_pass_unread_both_ways() -> None:
+def test_unknown_notifications_pass_unread_both_ways() -> None:
     talk = Talk()
     talk.from_client(method="_x", params={"a": 1})
     talk.from_agent(method="elicitation/complete", params={"elicitationId": "e"})
     talk.from_agent(method="_status", params=[1])
-    assert talk.agent.heard == [{"jsonrpc": "2.0", "method": "_x", "params": {"a": 1}}]
-    assert [each["method"] for each in talk.client.heard] == ["elicitation/complete", "_status"]
+    assert talk.agent.messages == [{"jsonrpc": "2.0", "method": "_x", "params": {"a": 1}}]
+    assert [each["method"] for each in talk.client.messages] == ["elicitation/complete", "_status"]
 
 
 # ---- sessions --------------------------------------------------------------------------------
@@ -190,14 +190,14 @@ def test_commands_of_a_result_follow_it_as_an_update() -> None:
     asked = talk.ask("session/new", {"cwd": "/w", "mcpServers": []})
     result = {"sessionId": "s", "availableCommands": COMMANDS}
     talk.answer(talk.asked("session/new"), result)
-    assert talk.client.heard[0]["id"] == asked
+    assert talk.client.messages[0]["id"] == asked
     (update,) = talk.updates()
     assert update["sessionUpdate"] == "available_commands_update"
     assert update["availableCommands"] == [{"name": "go", "description": "Go"}]
     assert talk.lost == []
 
 
-def test_commands_that_cannot_be_told_do_not_answer_a_request_twice() -> None:
+def test_commands_that_cannot_be_sent_do_not_answer_a_request_twice() -> None:
     talk = Talk(strict=True)
     asked = talk.ask("session/new", {"cwd": "/w", "mcpServers": []})
     unknown = {"type": "_menu", "name": "go", "description": "Go"}
@@ -209,47 +209,47 @@ def test_commands_that_cannot_be_told_do_not_answer_a_request_twice() -> None:
 
 def test_a_load_shows_everything_again() -> None:
     talk = Talk()
-    talk.update(call(title="Read"), said("A"), shell("d"), printed("out"))
+    talk.update(call(title="Read"), chunk("A"), shell("d"), printed("out"))
     loading = talk.ask("session/load", {"sessionId": S, "cwd": "/w", "mcpServers": []})
     before = len(talk.updates())
     assert talk.updates()[-1]["content"][0]["content"]["text"] == "out"  # it was not lost
-    talk.update(call(title="Read"), whole("A"), said("B", "u1", "user_message"), SNAPSHOT)
+    talk.update(call(title="Read"), whole("A"), chunk("B", "u1", "user_message"), SNAPSHOT)
     talk.answer(talk.asked("session/resume"), {})
     again = talk.updates()[before:]
     tags = [each["sessionUpdate"] for each in again]
     assert tags == ["tool_call", "agent_message_chunk", "user_message_chunk"]
-    assert talk.client.heard[-1]["id"] == loading
+    assert talk.client.messages[-1]["id"] == loading
 
 
-def test_everything_that_was_replayed_is_told_before_the_result() -> None:
+def test_everything_that_was_replayed_is_handled_before_the_result() -> None:
     talk = Talk()
     loading = talk.ask("session/load", {"sessionId": S, "cwd": "/w", "mcpServers": []})
     talk.update(shell(), printed("out"), whole(message_id="a"), SNAPSHOT)
     talk.answer(talk.asked("session/resume"), {})
-    *_, output, last = talk.client.heard
+    *_, output, last = talk.client.messages
     assert shown_text(output["params"]["update"]) == "out"
     assert last["id"] == loading
     assert "version 1 has no empty messages" in talk.reasons
     assert not talk.timers
 
 
-def test_a_replay_that_goes_on_after_the_answer_is_told_before_the_clients_answer() -> None:
+def test_a_replay_that_goes_on_after_the_answer_is_sent_before_the_clients_answer() -> None:
     talk = Talk()
     loading = talk.ask("session/load", {"sessionId": S, "cwd": "/w", "mcpServers": []})
-    talk.update(said("A"))
+    talk.update(chunk("A"))
     talk.answer(talk.asked("session/resume"), {})
     assert talk.answers(loading) == []
-    talk.update(said("B"), shell(), printed("out"))
+    talk.update(chunk("B"), shell(), printed("out"))
     assert talk.answers(loading) == []
     talk.fire()
     assert talk.result(loading) == {}
-    assert talk.client.heard[-1]["id"] == loading
+    assert talk.client.messages[-1]["id"] == loading
     assert talk.text("agent_message_chunk") == "AB"
     assert not talk.timers
 
 
 @pytest.mark.parametrize("event", ["prompt", "death", "close", "load"])
-def test_nobody_waits_for_a_silence_that_something_else_ends(event: str) -> None:
+def test_a_wait_for_silence_ends_early_with_the_next_event(event: str) -> None:
     talk = Talk()
     load = {"sessionId": S, "cwd": "/w", "mcpServers": []}
     loading = talk.ask("session/load", load)
@@ -300,28 +300,28 @@ def test_a_session_that_ends_settles_its_turn_and_its_questions(method: str) -> 
     assert talk.agent_result("q1") == DISMISSED
     assert talk.result(prompt) == {"stopReason": "cancelled"}
     assert talk.updates()[-1]["content"][0]["content"]["text"] == "out"
-    assert [each.get("id") for each in talk.client.heard[-2:]] == [prompt, asked]
+    assert [each.get("id") for each in talk.client.messages[-2:]] == [prompt, asked]
     assert not talk.down.sessions
     assert not talk.timers
 
 
-def test_nothing_more_is_told_of_a_session_that_was_closed() -> None:
+def test_nothing_more_is_sent_of_a_session_that_was_closed() -> None:
     talk = Talk()
-    talk.update(said("A"))
+    talk.update(chunk("A"))
     talk.ask("session/close", {"sessionId": S})
     talk.answer(talk.asked("session/close"), {})
-    before = len(talk.client.heard)
-    talk.update(said("B"), IDLE)
+    before = len(talk.client.messages)
+    talk.update(chunk("B"), IDLE)
     talk.ask_permission("q1")
     talk.agent_asks("elicitation/create", QUESTION, "q2")
-    assert len(talk.client.heard) == before
+    assert len(talk.client.messages) == before
     assert talk.agent_result("q1") == DISMISSED
     assert talk.agent_result("q2") == {"action": "cancel"}
     assert talk.reasons == ["the session was closed"] * 2
     assert not talk.down.sessions
     talk.ask("session/resume", {"sessionId": S, "cwd": "/w"})
     talk.answer(talk.asked("session/resume"), {})
-    talk.update(said("C"))
+    talk.update(chunk("C"))
     talk.ask_permission("q3")
     assert talk.text() == "AC"
     assert talk.shown("session/request_permission")
@@ -353,7 +353,7 @@ def test_a_mode_is_set_by_the_option_of_its_category() -> None:
     assert talk.updates()[-1]["currentModeId"] == "code"
 
 
-def test_options_that_a_mode_brings_are_told_once() -> None:
+def test_options_that_a_mode_brings_are_sent_once() -> None:
     talk = Talk()
     talk.update({"sessionUpdate": "config_option_update", "configOptions": [MODE]})
     talk.ask("session/set_mode", {"sessionId": S, "modeId": "code"})
@@ -364,7 +364,7 @@ def test_options_that_a_mode_brings_are_told_once() -> None:
     assert len(talk.updates()) == before
 
 
-def test_a_mode_that_is_set_as_an_option_is_told_as_a_mode_too() -> None:
+def test_a_mode_that_is_set_as_an_option_is_sent_as_a_mode_too() -> None:
     talk = Talk()
     talk.update({"sessionUpdate": "config_option_update", "configOptions": [MODE]})
     before = len(talk.updates())
@@ -405,12 +405,12 @@ def test_a_prompt_is_answered_at_the_idle_that_ends_the_work_on_it() -> None:
     there = talk.asked("session/prompt")
     assert there["params"] == {"sessionId": S, "prompt": [text("hello")]}
     talk.answer(there, {"messageId": "u1"})
-    talk.update(RUNNING, said("A"), ACTION, RUNNING, said("B"))
+    talk.update(RUNNING, chunk("A"), ACTION, RUNNING, chunk("B"))
     assert not talk.answers(prompt)
     usage = {"totalTokens": 3, "inputTokens": 2, "outputTokens": 1}
     talk.update({**IDLE, "usage": usage, "_meta": {"k": 1}, "_x": 2})
     assert talk.text() == "AB"
-    assert talk.client.heard[-1]["id"] == prompt
+    assert talk.client.messages[-1]["id"] == prompt
     expected = {"stopReason": "end_turn", "usage": usage, "_meta": {"k": 1}, "_x": 2}
     assert talk.result(prompt) == expected
     talk.update(IDLE, SNAPSHOT, RUNNING, IDLE)
@@ -419,17 +419,17 @@ def test_a_prompt_is_answered_at_the_idle_that_ends_the_work_on_it() -> None:
 
 
 ORDERS = {
-    "claude": ["echo", "result", RUNNING, said("A"), IDLE],
-    "codex": [RUNNING, "chunked echo", "result", said("A"), IDLE],
-    "June": ["June result", "echo", RUNNING, said("A"), IDLE],
-    "no echo": ["result", RUNNING, said("A"), IDLE],
-    "a result after the end": [RUNNING, said("A"), IDLE, "result"],
-    "a result after the echo and the end": [RUNNING, "echo", said("A"), IDLE, "result"],
-    "a snapshot first": [SNAPSHOT, "result", RUNNING, said("A"), IDLE],
-    "idle before the work": ["result", IDLE, RUNNING, said("A"), IDLE],
-    "an unknown state": ["result", {**RUNNING, "state": "_dreaming"}, said("A"), IDLE],
-    "the words of version 1": [said("A"), "result of version 1"],
-    "something else than a result": ["nonsense", RUNNING, said("A"), IDLE],
+    "claude": ["echo", "result", RUNNING, chunk("A"), IDLE],
+    "codex": [RUNNING, "chunked echo", "result", chunk("A"), IDLE],
+    "June": ["June result", "echo", RUNNING, chunk("A"), IDLE],
+    "no echo": ["result", RUNNING, chunk("A"), IDLE],
+    "a result after the end": [RUNNING, chunk("A"), IDLE, "result"],
+    "a result after the echo and the end": [RUNNING, "echo", chunk("A"), IDLE, "result"],
+    "a snapshot first": [SNAPSHOT, "result", RUNNING, chunk("A"), IDLE],
+    "idle before the work": ["result", IDLE, RUNNING, chunk("A"), IDLE],
+    "an unknown state": ["result", {**RUNNING, "state": "_dreaming"}, chunk("A"), IDLE],
+    "the words of version 1": [chunk("A"), "result of version 1"],
+    "something else than a result": ["nonsense", RUNNING, chunk("A"), IDLE],
 }
 
 
@@ -453,9 +453,9 @@ def test_a_turn_ends_once_whatever_the_order(order: str) -> None:
             talk.update(whole("hel", "lo", message_id="u1", kind="user_message"))
         else:
             for piece in ("he", "l", "lo"):
-                talk.update(said(piece, "u1", "user_message"))
+                talk.update(chunk(piece, "u1", "user_message"))
     assert talk.result(prompt) == {"stopReason": "end_turn"}
-    assert talk.client.heard[-1]["id"] == prompt
+    assert talk.client.messages[-1]["id"] == prompt
     assert talk.text("user_message_chunk") == ""
     assert talk.text() == "A"
     assert not talk.down.agent.pending
@@ -466,21 +466,19 @@ def test_a_turn_ends_once_whatever_the_order(order: str) -> None:
 
 def test_an_idle_that_no_work_led_up_to_ends_a_turn_if_no_work_follows() -> None:
     talk = Talk()
-    prompt = talk.prompt()
-    talk.answer(talk.asked("session/prompt"), {"messageId": "u1"})
-    talk.update(said("A"), IDLE)
+    prompt = talk.accepted()
+    talk.update(chunk("A"), IDLE)
     assert not talk.answers(prompt)
     assert talk.fire() == [SETTLE]
     assert talk.result(prompt) == {"stopReason": "end_turn"}
 
 
-def test_an_idle_of_an_agent_that_said_nothing_is_given_more_time() -> None:
+def test_an_idle_of_an_agent_that_sent_nothing_is_given_more_time() -> None:
     talk = Talk()
-    prompt = talk.prompt()
-    talk.answer(talk.asked("session/prompt"), {"messageId": "u1"})
+    prompt = talk.accepted()
     talk.update(SNAPSHOT, IDLE)
     assert talk.timers == [SETTLE_UNSURE]
-    talk.update(said("A"), IDLE, SNAPSHOT)
+    talk.update(chunk("A"), IDLE, SNAPSHOT)
     assert talk.timers == [SETTLE]
     talk.fire()
     assert talk.result(prompt) == {"stopReason": "end_turn"}
@@ -490,7 +488,7 @@ def test_an_idle_after_other_work_is_given_more_time() -> None:
     talk = Talk()
     talk.update(RUNNING)
     prompt = talk.prompt()
-    talk.update(said("A"), IDLE)
+    talk.update(chunk("A"), IDLE)
     talk.answer(talk.asked("session/prompt"), {"messageId": "u1"})
     assert talk.fire() == [SETTLE_UNSURE]
     assert talk.result(prompt) == {"stopReason": "end_turn"}
@@ -498,8 +496,7 @@ def test_an_idle_after_other_work_is_given_more_time() -> None:
 
 def test_work_that_begins_in_time_goes_on() -> None:
     talk = Talk()
-    prompt = talk.prompt()
-    talk.answer(talk.asked("session/prompt"), {"messageId": "u1"})
+    prompt = talk.accepted()
     talk.update(IDLE, RUNNING)
     talk.fire()
     assert not talk.answers(prompt)
@@ -525,7 +522,7 @@ def test_the_end_of_other_work_is_not_the_end_of_a_prompt_that_waits() -> None:
     talk.update(ACTION, RUNNING, IDLE)
     talk.answer(talk.asked("session/prompt"), {"messageId": "u1"})
     assert not talk.answers(prompt)
-    talk.update(RUNNING, said("A"), {**IDLE, "stopReason": "max_tokens"})
+    talk.update(RUNNING, chunk("A"), {**IDLE, "stopReason": "max_tokens"})
     assert talk.result(prompt) == {"stopReason": "max_tokens"}
 
 
@@ -534,7 +531,7 @@ def test_a_prompt_into_work_that_goes_on_ends_with_it() -> None:
     first = talk.begin("u1")
     second = talk.prompt("and this")
     talk.answer(talk.asked("session/prompt"), {"messageId": "u2"})
-    talk.update(said("A"), IDLE)
+    talk.update(chunk("A"), IDLE)
     assert talk.result(first) == talk.result(second) == {"stopReason": "end_turn"}
 
 
@@ -556,11 +553,11 @@ STOPS: dict[str, tuple[Json, Json, int]] = {
 
 
 @pytest.mark.parametrize("case", STOPS)
-def test_a_stop_reason_is_one_that_version_1_knows(case: str) -> None:
-    told, result, losses = STOPS[case]
+def test_a_stop_reason_is_one_that_version_1_has(case: str) -> None:
+    fields, result, losses = STOPS[case]
     talk = Talk()
     prompt = talk.begin()
-    talk.update({**SNAPSHOT, **told})
+    talk.update({**SNAPSHOT, **fields})
     assert talk.result(prompt) == result
     assert len(talk.lost) == losses
 
@@ -586,12 +583,12 @@ ERRORS: dict[str, tuple[Json, Json]] = {
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("case", ERRORS)
 def test_a_turn_that_ends_with_an_error_is_answered_with_it(case: str, strict: bool) -> None:
-    told, error = ERRORS[case]
+    fields, error = ERRORS[case]
     talk = Talk(strict=strict)
     prompt = talk.begin()
-    talk.update(said("A"), {**SNAPSHOT, "stopReason": "error", **told})
+    talk.update(chunk("A"), {**SNAPSHOT, "stopReason": "error", **fields})
     assert talk.error(prompt) == error
-    assert talk.client.heard[-1]["id"] == prompt
+    assert talk.client.messages[-1]["id"] == prompt
     assert talk.lost == []
 
 
@@ -625,7 +622,7 @@ def test_an_empty_prompt_is_refused() -> None:
     talk = Talk()
     asked = talk.ask("session/prompt", {"sessionId": S, "prompt": []})
     assert talk.error(asked)["code"] == -32602
-    assert talk.agent.heard == []
+    assert talk.agent.messages == []
 
 
 # ---- the prompt's echo, and other user messages ----------------------------------------------
@@ -634,7 +631,7 @@ def test_an_empty_prompt_is_refused() -> None:
 def test_user_messages_that_are_no_echo_are_shown() -> None:
     talk = Talk()
     talk.begin("u1", "hello")
-    talk.update(said("from elsewhere", "u2", "user_message"))
+    talk.update(chunk("from elsewhere", "u2", "user_message"))
     talk.update(whole("whole", message_id="u3", kind="user_message"))
     assert talk.text("user_message_chunk") == "from elsewherewhole"
 
@@ -642,12 +639,12 @@ def test_user_messages_that_are_no_echo_are_shown() -> None:
 def test_an_echo_is_known_though_another_message_comes_first() -> None:
     talk = Talk()
     talk.prompt("hello")
-    talk.update(said("from elsewhere", "u2", "user_message"), said("hel", "u1", "user_message"))
-    talk.update(said("lo", "u1", "user_message"))
+    talk.update(chunk("from elsewhere", "u2", "user_message"), chunk("hel", "u1", "user_message"))
+    talk.update(chunk("lo", "u1", "user_message"))
     assert talk.text("user_message_chunk") == "from elsewhere"
 
 
-def test_a_prompt_that_is_told_again_after_its_turn_is_not_shown_twice() -> None:
+def test_a_prompt_that_is_sent_again_after_its_turn_is_not_shown_twice() -> None:
     talk = Talk()
     talk.begin("u1", "hello")
     talk.update(IDLE)
@@ -660,7 +657,7 @@ def test_a_prompt_that_is_told_again_after_its_turn_is_not_shown_twice() -> None
     "update",
     [
         whole("something else", message_id="u1", kind="user_message"),
-        said("something else", "u1", "user_message"),
+        chunk("something else", "u1", "user_message"),
         whole("hello", message_id="u1", kind="user_message", _meta={"k": 1}),
     ],
 )
@@ -676,9 +673,9 @@ def test_an_echo_that_begins_empty_is_no_loss() -> None:
     talk = Talk()
     talk.prompt("hello")
     empty = whole(message_id="u1", kind="user_message", _meta=None)
-    talk.update(empty, said("hello", "u1", "user_message"))
+    talk.update(empty, chunk("hello", "u1", "user_message"))
     talk.answer(talk.asked("session/prompt"), {"messageId": "u1"})
-    talk.update(empty, said("hel", "u1", "user_message"), said("lo", "u1", "user_message"))
+    talk.update(empty, chunk("hel", "u1", "user_message"), chunk("lo", "u1", "user_message"))
     talk.update(RUNNING, IDLE)
     assert talk.updates() == []
     assert talk.lost == []
@@ -701,7 +698,7 @@ def test_an_empty_message_that_its_chunks_follow_is_no_loss() -> None:
     """As an agent replays: an upsert without content, then the content."""
     talk = Talk()
     for kind in ("user_message", "agent_thought", "agent_message"):
-        talk.update(whole(message_id="m", kind=kind, _meta=None), said(kind, "m", kind))
+        talk.update(whole(message_id="m", kind=kind, _meta=None), chunk(kind, "m", kind))
     talk.update(whole(message_id="n", _meta=None), {"sessionUpdate": "usage_update", **USAGE})
     talk.update(whole("n", message_id="n"))
     assert talk.text("user_message_chunk") == "user_message"
@@ -714,11 +711,11 @@ def test_an_empty_message_that_its_chunks_follow_is_no_loss() -> None:
 USAGE: Json = {"used": 1, "size": 2}
 
 
-@pytest.mark.parametrize("other", [said("B", "b"), call(title="Read"), whole("B", message_id="b")])
+@pytest.mark.parametrize("other", [chunk("B", "b"), call(title="Read"), whole("B", message_id="b")])
 def test_an_empty_message_whose_place_is_taken_is_a_loss(other: Json) -> None:
     talk = Talk()
     prompt = talk.begin()
-    talk.update(whole(message_id="a"), other, said("A", "a"), IDLE)
+    talk.update(whole(message_id="a"), other, chunk("A", "a"), IDLE)
     assert talk.result(prompt)
     assert talk.reasons == ["version 1 has no empty messages"]
 
@@ -728,7 +725,7 @@ def test_an_empty_message_whose_place_a_question_takes_is_a_loss() -> None:
     talk.begin()
     talk.update(whole(message_id="a"))
     talk.ask_permission(subject={"type": "tool_call", "toolCall": {"toolCallId": "c"}})
-    talk.update(said("A", "a"), IDLE)
+    talk.update(chunk("A", "a"), IDLE)
     assert "version 1 has no empty messages" in talk.reasons
 
 
@@ -737,7 +734,7 @@ def test_empty_messages_keep_their_order(order: str, losses: int) -> None:
     talk = Talk()
     talk.begin()
     talk.update(whole(message_id="a"), whole(message_id="b"))
-    talk.update(*[said(each, each) for each in order], IDLE)
+    talk.update(*[chunk(each, each) for each in order], IDLE)
     assert talk.text() == order
     assert len(talk.lost) == losses
 
@@ -745,7 +742,7 @@ def test_empty_messages_keep_their_order(order: str, losses: int) -> None:
 def test_an_empty_message_that_stays_empty_is_a_loss_when_the_turn_is_over() -> None:
     talk = Talk()
     prompt = talk.begin()
-    talk.update(whole(message_id="a"), said("B", "b", "agent_thought"), whole(message_id="c"))
+    talk.update(whole(message_id="a"), chunk("B", "b", "agent_thought"), whole(message_id="c"))
     talk.update({"sessionUpdate": "agent_thought", "messageId": "d"})
     assert talk.lost == []
     talk.update(IDLE)
@@ -764,9 +761,9 @@ def test_metadata_that_was_never_shown_can_be_cleared() -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_message_that_is_extended_is_told_by_its_suffix(strict: bool) -> None:
+def test_a_message_that_is_extended_is_sent_by_its_suffix(strict: bool) -> None:
     talk = Talk(strict=strict)
-    talk.update(said("AB"), said("C"), whole("AB", "C", "D"), said("E"))
+    talk.update(chunk("AB"), chunk("C"), whole("AB", "C", "D"), chunk("E"))
     assert talk.text() == "ABCDE"
     assert {each["messageId"] for each in talk.updates()} == {"m"}
     assert talk.lost == []
@@ -774,10 +771,10 @@ def test_a_message_that_is_extended_is_told_by_its_suffix(strict: bool) -> None:
 
 NOTHING = {"sessionUpdate": "agent_message", "messageId": "m", "content": None}
 REPLACED: list[tuple[list[Json], str]] = [
-    ([said("A"), whole("X"), said("Y")], "AY"),
-    ([said("A"), whole(), said("X"), said("Y")], "AXY"),
-    ([said("A"), whole(), whole("X"), said("Y")], "AY"),
-    ([said("A"), NOTHING, said("XY")], "AXY"),
+    ([chunk("A"), whole("X"), chunk("Y")], "AY"),
+    ([chunk("A"), whole(), chunk("X"), chunk("Y")], "AXY"),
+    ([chunk("A"), whole(), whole("X"), chunk("Y")], "AY"),
+    ([chunk("A"), NOTHING, chunk("XY")], "AXY"),
 ]
 """Streams, and what a strict bridge shows of them: what it refuses leaves no trace."""
 
@@ -794,9 +791,9 @@ def test_a_message_that_is_replaced_goes_on_as_a_correction(stream: list[Json]) 
     assert "version 1 cannot replace what was sent: a correction follows it" in talk.reasons
 
 
-def test_a_message_that_is_cleared_and_told_again_needs_no_correction() -> None:
+def test_a_message_that_is_cleared_and_sent_again_needs_no_correction() -> None:
     talk = Talk()
-    talk.update(said("A"), whole(), said("A"), said("B"))
+    talk.update(chunk("A"), whole(), chunk("A"), chunk("B"))
     assert talk.text() == "AB"
 
 
@@ -835,35 +832,35 @@ def test_notices_and_compactions_are_only_for_clients_that_show_them(update: Jso
         {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "of version 1"},
     ],
 )
-def test_a_variant_that_version_1_does_not_know_never_reaches_it(update: Json) -> None:
+def test_a_variant_that_version_1_lacks_never_reaches_it(update: Json) -> None:
     talk = Talk()
     talk.update(update)
-    assert talk.client.heard == []
+    assert talk.client.messages == []
     assert len(talk.lost) == 1
 
 
 def test_work_between_prompts_is_reported_as_lost() -> None:
     talk = Talk()
-    talk.update(SNAPSHOT, RUNNING, said("meanwhile"), IDLE)
+    talk.update(SNAPSHOT, RUNNING, chunk("meanwhile"), IDLE)
     assert talk.text() == "meanwhile"
     assert talk.reasons == ["version 1 has no session state but the result of a prompt"]
 
 
 def test_what_travels_beside_an_update_travels_on() -> None:
     talk = Talk()
-    talk.update(said("A"), _meta={"trace": 1}, _x=2)
-    params = talk.client.heard[0]["params"]
-    assert params == {"sessionId": S, "update": said("A"), "_meta": {"trace": 1}, "_x": 2}
+    talk.update(chunk("A"), _meta={"trace": 1}, _x=2)
+    params = talk.client.messages[0]["params"]
+    assert params == {"sessionId": S, "update": chunk("A"), "_meta": {"trace": 1}, "_x": 2}
 
 
 def test_usage_and_titles_pass() -> None:
     talk = Talk()
-    told = [
+    updates = [
         {"sessionUpdate": "usage_update", **USAGE},
         {"sessionUpdate": "session_info_update", "title": "T"},
     ]
-    talk.update(*told)
-    assert talk.updates() == told
+    talk.update(*updates)
+    assert talk.updates() == updates
 
 
 BAD: dict[str, Json] = {
@@ -880,7 +877,7 @@ BAD: dict[str, Json] = {
 @pytest.mark.parametrize("case", BAD)
 def test_a_malformed_update_is_reported_and_the_next_one_passes(case: str) -> None:
     talk = Talk()
-    talk.update(BAD[case], said("A"))
+    talk.update(BAD[case], chunk("A"))
     assert talk.text() == "A"
     assert [problem.kind for problem in talk.problems] == ["update"]
 
@@ -941,7 +938,7 @@ def test_what_was_gathered_does_not_go_out_with_every_word_of_a_message() -> Non
     talk = Talk()
     talk.update(shell(), shell("d", "u"))
     for number in range(20):
-        talk.update(printed("x"), said(str(number)), call("d", status="in_progress"))
+        talk.update(printed("x"), chunk(str(number)), call("d", status="in_progress"))
     assert sum(bool(each.get("content")) for each in talk.updates() if "toolCallId" in each) == 2
     talk.fire()
     assert shown_text(talk.updates()[-1]) == "x" * 20
@@ -961,8 +958,8 @@ def test_what_was_gathered_goes_out_before_an_end(end: str) -> None:
         talk.die()
     else:
         talk.ask_permission()
-        prompt = talk.client.heard[-1]["id"]
-    *_, output, last = talk.client.heard
+        prompt = talk.client.messages[-1]["id"]
+    *_, output, last = talk.client.messages
     assert shown_text(output["params"]["update"]) == "out"
     assert last["id"] == prompt
     assert not talk.timers
@@ -977,8 +974,8 @@ def test_metadata_that_is_merged_is_sent_as_a_whole() -> None:
     talk.begin()  # the answer has an id: the agent speaks that draft
     talk.update(call(title="T", _meta={"a": 1}), call(_meta={"b": 2}), call(status="in_progress"))
     talk.update(call(_meta={"a": None}), call(_meta={"b": None}), call("d", title="D", _meta={}))
-    told = [each.get("_meta", "none") for each in talk.updates()]
-    assert told == [{"a": 1}, {"a": 1, "b": 2}, "none", {"b": 2}, {}, "none"]
+    metas = [each.get("_meta", "none") for each in talk.updates()]
+    assert metas == [{"a": 1}, {"a": 1, "b": 2}, "none", {"b": 2}, {}, "none"]
     shown = {"toolCallId": "c", "title": "May I?", "_meta": {"z": 26}}
     talk.update(call(_meta={"y": 25}))
     talk.ask_permission(subject={"type": "tool_call", "toolCall": shown})
@@ -1030,7 +1027,7 @@ def test_a_session_that_is_loaded_later_is_read_in_the_same_draft() -> None:
 
 def test_the_same_text_in_other_pieces_is_no_loss() -> None:
     talk = Talk()
-    talk.update(said("one "), said("two"), whole("one two"), whole("one two", " three"))
+    talk.update(chunk("one "), chunk("two"), whole("one two"), whole("one two", " three"))
     assert talk.text("agent_message_chunk") == "one two three"
     assert talk.lost == []
 
@@ -1088,7 +1085,7 @@ def test_pieces_that_were_replaced_meanwhile_are_not_sent() -> None:
 def test_a_refused_update_does_not_lose_what_was_gathered() -> None:
     talk = Talk(strict=True)
     talk.update(call(title="Search", status="in_progress"), piece("a"))
-    talk.update(call(status="cancelled"))  # which version 1 cannot say
+    talk.update(call(status="cancelled"))  # which version 1 cannot express
     assert talk.log.refused == 1
     talk.fire()
     assert shown_text(talk.updates()[-1]) == "a"
@@ -1113,13 +1110,13 @@ def test_pieces_of_content_go_out_before_an_end(end: str) -> None:
     content = [each for each in talk.updates() if each.get("content")]
     assert shown_text(content[-1]) == "ab"
     if end in ("idle", "refusal", "death"):
-        assert talk.client.heard[-1]["id"] == prompt
+        assert talk.client.messages[-1]["id"] == prompt
     assert not talk.timers
 
 
 BETWEEN: dict[str, list[Json]] = {
     "nothing": [],
-    "words of a message": [said("x")],
+    "words of a message": [chunk("x")],
     "another call": [piece("y", "d")],
     "what it does": [call(status="in_progress", rawOutput={"n": 1})],
     "its title": [call(title="Searching")],
@@ -1172,10 +1169,10 @@ def test_a_terminal_that_nobody_shows_is_a_loss_when_the_turn_is_over() -> None:
 def test_a_permission_is_asked_and_answered() -> None:
     talk = Talk()
     talk.begin()
-    told = {"toolCallId": "c", "title": "Write a file", "kind": "edit"}
-    talk.ask_permission(subject={"type": "tool_call", "toolCall": told})
+    tool_call = {"toolCallId": "c", "title": "Write a file", "kind": "edit"}
+    talk.ask_permission(subject={"type": "tool_call", "toolCall": tool_call})
     asked = talk.shown("session/request_permission")
-    assert asked["params"] == {"sessionId": S, "toolCall": told, "options": OPTIONS}
+    assert asked["params"] == {"sessionId": S, "toolCall": tool_call, "options": OPTIONS}
     talk.answer(asked, {**CHOSEN, "_meta": {"k": 1}})
     assert talk.agent_result("q1") == {**CHOSEN, "_meta": {"k": 1}}
     assert not talk.down.client.pending
@@ -1192,8 +1189,8 @@ def test_a_permission_for_a_command_shows_it_as_a_tool_call() -> None:
 
 def test_a_permission_of_june_is_read() -> None:
     talk = Talk()
-    told = {"toolCallId": "c", "title": "Write a file"}
-    params = {"sessionId": S, "toolCall": told, "options": OPTIONS}
+    tool_call = {"toolCallId": "c", "title": "Write a file"}
+    params = {"sessionId": S, "toolCall": tool_call, "options": OPTIONS}
     talk.agent_asks("session/request_permission", params)
     assert talk.shown("session/request_permission")["params"] == params
 
@@ -1202,7 +1199,7 @@ def test_a_permission_without_options_is_answered_by_the_bridge() -> None:
     talk = Talk()
     talk.ask_permission(options=[])
     assert talk.agent_result("q1") == DISMISSED
-    assert talk.client.heard == []
+    assert talk.client.messages == []
 
 
 NO = {"outcome": {"outcome": "selected", "optionId": "no"}}
@@ -1211,7 +1208,7 @@ DISMISSALS: dict[str, tuple[list[Json], Json]] = {
     "reject once": (OPTIONS, NO),
     "reject once comes last": (OPTIONS[::-1], NO),
     "only for good": ([OPTIONS[0], OPTIONS[2]], NEVER),
-    "no way to say no": (OPTIONS[:1], DISMISSED),
+    "no option that rejects": (OPTIONS[:1], DISMISSED),
 }
 
 
@@ -1225,7 +1222,7 @@ def test_a_dismissal_outside_a_cancel_is_a_rejection(case: str) -> None:
     assert talk.agent_result("q1") == expected
 
 
-def test_an_outcome_that_nobody_knows_is_passed_on_as_it_is() -> None:
+def test_an_unknown_outcome_is_passed_on_unchanged() -> None:
     talk = Talk()
     talk.ask_permission()
     odd = {"outcome": {"outcome": "_later", "when": 5}}
@@ -1252,7 +1249,7 @@ def test_an_error_of_the_client_is_an_error_for_the_agent() -> None:
     assert not talk.down.questions
 
 
-def test_options_of_kinds_that_version_1_does_not_know_are_never_shown_as_others() -> None:
+def test_options_of_kinds_that_version_1_lacks_are_never_shown_as_others() -> None:
     talk = Talk()
     unknown = {"optionId": "u", "name": "Perhaps", "kind": "_perhaps"}
     talk.ask_permission("q1", options=[unknown, *OPTIONS])
@@ -1269,7 +1266,7 @@ def test_a_permission_that_the_agent_takes_back_is_answered_at_once() -> None:
     asked = talk.shown("session/request_permission")
     talk.from_agent(method="$/cancel_request", params={"requestId": "q1"})
     assert talk.agent_result("q1") == DISMISSED
-    assert talk.client.heard[-1]["params"] == {"requestId": asked["id"]}
+    assert talk.client.messages[-1]["params"] == {"requestId": asked["id"]}
     talk.answer(asked, CHOSEN)  # too late
     assert len(talk.agent_answers("q1")) == 1
     assert talk.problems == []
@@ -1296,19 +1293,20 @@ def test_a_cancel_settles_what_was_asked_on_both_sides() -> None:
     prompt = talk.begin()
     talk.ask_permission("q1")
     asked = talk.shown("session/request_permission")
-    talk.update(said("A"))
+    talk.update(chunk("A"))
     talk.cancel()
-    assert [each["method"] for each in talk.agent.heard if "method" in each][-1] == "session/cancel"
+    methods = [each["method"] for each in talk.agent.messages if "method" in each]
+    assert methods[-1] == "session/cancel"
     assert talk.agent_result("q1") == DISMISSED
     talk.from_agent(method="$/cancel_request", params={"requestId": "q1"})  # as some agents do
     talk.answer(asked, DISMISSED)  # as version 1 demands
     talk.ask_permission("q2")
     assert talk.agent_result("q2") == DISMISSED
-    talk.update(said("B"), STOPPED)
+    talk.update(chunk("B"), STOPPED)
     assert talk.result(prompt) == {"stopReason": "cancelled"}
     assert talk.text() == "AB"
     assert len(talk.agent_answers("q1")) == 1
-    assert "$/cancel_request" not in [each.get("method") for each in talk.client.heard]
+    assert "$/cancel_request" not in [each.get("method") for each in talk.client.messages]
     assert talk.problems == []
 
 
@@ -1324,7 +1322,7 @@ def test_a_permission_in_the_next_turn_is_asked_again() -> None:
 
 
 def test_a_cancel_that_the_prompt_did_not_survive_is_over() -> None:
-    """The agent refuses the prompt and never says idle."""
+    """The agent refuses the prompt and never sends idle."""
     talk = Talk()
     prompt = talk.prompt()
     talk.cancel()
@@ -1347,8 +1345,7 @@ CANCELLED_ENDS: dict[str, list[Json]] = {
 @pytest.mark.parametrize("runs", [False, True])
 def test_a_cancelled_turn_ends_as_cancelled(end: str, runs: bool) -> None:
     talk = Talk()
-    prompt = talk.prompt()
-    talk.answer(talk.asked("session/prompt"), {"messageId": "u1"})
+    prompt = talk.accepted()
     talk.update(*[RUNNING] * runs)
     talk.cancel()
     talk.update(*CANCELLED_ENDS[end])
@@ -1379,10 +1376,10 @@ def test_a_cancel_without_a_turn_is_passed_on_and_changes_nothing() -> None:
     talk.cancel("unknown")
     talk.update(SNAPSHOT)
     talk.from_client(method="session/cancel", params={"sessionId": S, "_meta": {"k": 1}})
-    assert talk.agent.heard[-1]["params"] == {"sessionId": S, "_meta": {"k": 1}}
+    assert talk.agent.messages[-1]["params"] == {"sessionId": S, "_meta": {"k": 1}}
     talk.ask_permission()
     assert not talk.agent_answers("q1")
-    assert len(talk.agent.heard) == 2
+    assert len(talk.agent.messages) == 2
 
 
 def test_what_is_asked_after_a_cancel_is_over_is_asked() -> None:
@@ -1431,12 +1428,12 @@ def test_a_prompt_that_is_withdrawn_in_its_turn_cancels_the_turn() -> None:
 
 
 @pytest.mark.parametrize("identity", [99, None, "q1"])
-def test_a_request_that_nobody_knows_cannot_be_withdrawn(identity: Any) -> None:
+def test_an_unknown_request_cannot_be_withdrawn(identity: Any) -> None:
     talk = Talk()
     talk.withdraw(identity)
     talk.from_agent(method="$/cancel_request", params={"requestId": identity})
-    assert talk.agent.heard == []
-    assert talk.client.heard == []
+    assert talk.agent.messages == []
+    assert talk.client.messages == []
 
 
 def test_other_requests_are_withdrawn_by_their_other_id() -> None:
@@ -1482,10 +1479,10 @@ def test_a_question_is_dismissed_by_a_cancel() -> None:
     assert talk.agent_result("q1") == {"action": "cancel"}
 
 
-def test_a_question_that_version_1_does_not_know_is_refused() -> None:
+def test_a_question_that_version_1_lacks_is_refused() -> None:
     talk = Talk()
     talk.agent_asks("elicitation/create", {"mode": "_voice", "message": "?", "sessionId": S})
-    assert talk.client.heard == []
+    assert talk.client.messages == []
     (refused,) = talk.agent_answers("q1")
     assert refused["error"]["code"] == -32602
 
@@ -1500,7 +1497,7 @@ def test_a_dead_agent_settles_everything() -> None:
     talk.cancel()
     talk.ask_permission("q1", session="other")
     question = talk.shown("session/request_permission")
-    talk.update(said("last words"))
+    talk.update(chunk("last words"))
     talk.die()
     for asked in (running, waiting, listing):
         error = talk.error(asked)
@@ -1539,23 +1536,23 @@ def test_a_client_that_leaves_leaves_nothing_pending_at_the_agent() -> None:
 def test_a_recorded_session_is_replayed_without_a_lost_message(
     shared: Callable[[str], Path],
 ) -> None:
-    """An agent that tells each message as an empty upsert and then in chunks."""
-    talk, told = Talk(), []
+    """An agent that sends each message as an empty upsert and then in chunks."""
+    talk, sent = Talk(), []
     talk.ask("session/load", {"sessionId": S, "cwd": "/w", "mcpServers": []})
     for line in shared("transcripts/codex.v2.jsonl").read_text().splitlines():
         entry = json.loads(line)
         message = entry.get("message", {})
         of_replay = entry["step"] == "resume_session" and message.get("method") == "session/update"
         if of_replay and entry["t"] > 19.2:  # before that it resumes without a replay
-            told.append(message["params"]["update"])
-    talk.update(*told)
+            sent.append(message["params"]["update"])
+    talk.update(*sent)
     talk.answer(talk.asked("session/resume"), {})
-    said_there = [each for each in told if each["sessionUpdate"].endswith("_chunk")]
-    assert len(said_there) > 10
+    chunks_sent = [each for each in sent if each["sessionUpdate"].endswith("_chunk")]
+    assert len(chunks_sent) > 10
     for kind in ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk"):
-        pieces = [each["content"]["text"] for each in said_there if each["sessionUpdate"] == kind]
+        pieces = [each["content"]["text"] for each in chunks_sent if each["sessionUpdate"] == kind]
         assert talk.text(kind) == "".join(pieces)
-    calls = {each["toolCallId"] for each in told if "toolCallId" in each}
+    calls = {each["toolCallId"] for each in sent if "toolCallId" in each}
     assert {each["toolCallId"] for each in talk.updates() if "toolCallId" in each} == calls
     assert set(talk.reasons) <= {
         "version 1 has no agent-owned terminals: it becomes text",

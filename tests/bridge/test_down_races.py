@@ -1,8 +1,8 @@
 """Races between a client of version 1 and an agent of version 2.
 
-What both sides say in a turn is put into every order that either of them can cause. Whatever the
-order: every request is answered exactly once, what was said before the end goes out before the
-prompt's answer, nothing stays pending, and the client hears only what version 1 knows.
+What both sides send in a turn is put into every order that either of them can cause. Whatever the
+order: every request is answered exactly once, what was sent before the end goes out before the
+prompt's answer, nothing stays pending, and the client receives only what version 1 has.
 """
 
 import json
@@ -23,8 +23,8 @@ from tests.support.down_talk import (
     Json,
     S,
     Talk,
+    chunk,
     printed,
-    said,
     shell,
     whole,
 )
@@ -83,9 +83,9 @@ class Race:
     def running(self) -> None:
         self.talk.update(RUNNING)
 
-    def says(self) -> None:
+    def writes(self) -> None:
         self.words += 1
-        self.talk.update(said("A"), shell(), printed("out"))
+        self.talk.update(chunk("A"), shell(), printed("out"))
 
     def idle(self) -> None:
         cancelled = {"cancels", "withdraws"} & set(self.done)
@@ -115,8 +115,8 @@ class Race:
             self.talk.answer(asked, DISMISSED)
 
     def _questions(self) -> list[Json]:
-        heard = self.talk.client.heard
-        return [each for each in heard if each.get("method") == "session/request_permission"]
+        messages = self.talk.client.messages
+        return [each for each in messages if each.get("method") == "session/request_permission"]
 
     def cancels(self) -> None:
         self.talk.cancel()
@@ -162,10 +162,10 @@ class Race:
     def _check_order(self) -> None:
         after = self.answered_after
         assert after is not None
-        heard = self.talk.client.heard
-        place = heard.index(self.talk.answers(self.prompt)[0])
-        before = [each["params"].get("update", {}) for each in heard[:place] if "params" in each]
-        if "says" in after[: len(after) - (after[-1] == "says")]:
+        messages = self.talk.client.messages
+        place = messages.index(self.talk.answers(self.prompt)[0])
+        before = [each["params"].get("update", {}) for each in messages[:place] if "params" in each]
+        if "writes" in after[: len(after) - (after[-1] == "writes")]:
             assert any(each.get("content") == {"type": "text", "text": "A"} for each in before)
             assert "out" in json.dumps([each for each in before if "toolCallId" in each][-1])
         if not {"dies", "closes"} & set(after):
@@ -202,8 +202,8 @@ ASKED = ("asks", "decides")
 
 
 @both_clocks
-def test_a_turn_is_settled_in_every_order_of_what_is_said_in_it(eager: bool) -> None:
-    steps = ("result", "running", "says", "asks", "decides", "idle")
+def test_a_turn_is_settled_in_every_order_of_its_messages(eager: bool) -> None:
+    steps = ("result", "running", "writes", "asks", "decides", "idle")
     for order in orders(*steps, before=(ASKED,)):
         race = run(order, eager=eager)
         assert race.talk.result(race.prompt) == {"stopReason": "end_turn"}
@@ -243,23 +243,23 @@ def test_a_prompt_that_is_withdrawn_is_answered_once(eager: bool) -> None:
 
 @both_clocks
 def test_echoes_and_snapshots_come_wherever_they_like(eager: bool) -> None:
-    for order in orders("result", "echo", "running", "says", "snapshot", "idle"):
+    for order in orders("result", "echo", "running", "writes", "snapshot", "idle"):
         race = run(order, eager=eager)
         assert race.talk.text("user_message_chunk") == ""
 
 
-AGENTS_OWN = ("result", "running", "says", "asks", "idle")
+AGENTS_OWN = ("result", "running", "writes", "asks", "idle")
 AFTER: dict[str, tuple[str, ...]] = {"dies": AGENTS_OWN, "leaves": tuple(STEPS), "closes": ()}
 """What does not happen any more after an end."""
 
 
 @pytest.mark.parametrize("end", AFTER)
-@pytest.mark.parametrize("fifth", ["says", "cancels"])
+@pytest.mark.parametrize("fifth", ["writes", "cancels"])
 def test_a_turn_is_settled_by_an_end_at_every_step(end: str, fifth: str) -> None:
     for order in orders("result", "running", "asks", "idle", fifth):
         for position in range(len(order) + 1):
             later = [step for step in order[position:] if step not in AFTER[end]]
-            run((*order[:position], end, *later), eager=fifth == "says")
+            run((*order[:position], end, *later), eager=fifth == "writes")
 
 
 def test_two_prompts_are_each_answered_once_in_every_order() -> None:
@@ -267,17 +267,17 @@ def test_two_prompts_are_each_answered_once_in_every_order() -> None:
         talk = Talk()
         prompts = {"first": talk.prompt("one"), "second": talk.prompt("two")}
         there = {
-            "first": talk.agent.heard[0],
-            "second": talk.agent.heard[1],
+            "first": talk.agent.messages[0],
+            "second": talk.agent.messages[1],
         }
-        told = {"running": RUNNING, "words": said("A"), "idle": IDLE}
+        updates = {"running": RUNNING, "words": chunk("A"), "idle": IDLE}
         for step in order:
             if step in there:
                 talk.answer(there[step], {"messageId": step})
             elif step == "cancel":
                 talk.cancel()
             else:
-                talk.update(told[step])
+                talk.update(updates[step])
         talk.fire()
         talk.update(RUNNING, STOPPED)
         for prompt in prompts.values():

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.bridge_peers import on_a_loop
-from tests.support.receiver import PATIENCE
+from tests.support.real_time import PATIENCE, in_real_time
 from twofold.bridge import Bridge, LossLog
 from twofold.peer.problems import Problem
 from twofold.transport.base import Receiver
@@ -71,7 +70,7 @@ class Hand:
 
     def deliver(self, *data: bytes | Json) -> None:
         """Send, in one piece."""
-        assert not self.paused, "nobody reads"
+        assert not self.paused, "reading is paused"
         self.receiver.received(
             b"".join(each if isinstance(each, bytes) else line(each) for each in data)
         )
@@ -104,7 +103,7 @@ class Hand:
 
 
 class FakeAgent(Hand):
-    """Answers `initialize` as its behaviour says, and sessions by itself."""
+    """Answers `initialize` by its behaviour, and sessions by itself."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         super().__init__()
@@ -117,9 +116,9 @@ class FakeAgent(Hand):
             message = json.loads(each)
             if "method" in message:
                 self.asked.append(message)
-                asyncio.get_running_loop().call_soon(self._heard, message)
+                asyncio.get_running_loop().call_soon(self._read, message)
 
-    def _heard(self, message: Json) -> None:
+    def _read(self, message: Json) -> None:
         if self.closed or self._ended:
             return
         if message["method"] == "initialize":
@@ -195,7 +194,7 @@ CLIENTS: dict[str, tuple[int, Json]] = {
     "claims 2, speaks 1": (1, {"protocolVersion": 2, "clientCapabilities": {"terminal": True}}),
     "asks for 0": (1, {"protocolVersion": 0, "clientCapabilities": {}}),
     "asks for 99": (2, {"protocolVersion": 99, "info": INFO}),
-    "says nothing": (1, {}),
+    "sends nothing": (1, {}),
     "without info": (2, {"protocolVersion": 2}),
     "2, with the fields of both": (
         2,
@@ -249,7 +248,7 @@ def claims_2(agent: FakeAgent, request: Json) -> None:
     agent.result(request, {"protocolVersion": 2, **V1})
 
 
-def says_no_number(agent: FakeAgent, request: Json) -> None:
+def sends_no_number(agent: FakeAgent, request: Json) -> None:
     agent.result(request, V1)
 
 
@@ -305,12 +304,12 @@ AGENTS: dict[str, tuple[Behaviour, int | None]] = {
     "v2": (v2, 2),
     "speaks both": (both, None),
     "echoes any version, speaks 1": (echoes, 1),
-    "repeats the number and says nothing else": (repeats_the_number, 1),
+    "repeats the number and sends nothing else": (repeats_the_number, 1),
     "repeats the number without a name": (has_no_name, 1),
     "repeats the number, named null": (names_null, 1),
     "shows the fields of both": (shows_both, None),
     "claims 2, speaks 1": (claims_2, 1),
-    "says no number": (says_no_number, 1),
+    "sends no number": (sends_no_number, 1),
     "v2 only": (only_v2, 2),
     "refuses 2": (refuses_2, 1),
     "cannot read 2": (cannot_read_2, 1),
@@ -326,7 +325,7 @@ AGENTS: dict[str, tuple[Behaviour, int | None]] = {
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("agent", AGENTS)
-@on_a_loop
+@in_real_time
 async def test_any_client_meets_any_agent(client: str, agent: str) -> None:
     version, params = CLIENTS[client]
     behaviour, speaks = AGENTS[agent]
@@ -336,7 +335,7 @@ async def test_any_client_meets_any_agent(client: str, agent: str) -> None:
         bridge = stage.bridge
         assert (bridge.client_version, bridge.agent_version) == (version, speaks or version)
         assert result["protocolVersion"] == version
-        if version == 2 or speaks == 2:  # version 1 need not say who it is
+        if version == 2 or speaks == 2:  # in version 1 the info may be missing
             assert ("agentInfo" if version == 1 else "info") in result
             assert ("agentCapabilities" if version == 1 else "capabilities") in result
         stage.client.deliver(new_session(2))
@@ -346,20 +345,20 @@ async def test_any_client_meets_any_agent(client: str, agent: str) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@on_a_loop
+@in_real_time
 async def test_a_client_may_leave_an_agent_that_never_answers(client: str) -> None:
     async with play(never_answers) as stage:
         await stage.agent.until(lambda: True)
         params = CLIENTS[client][1]
         stage.client.deliver({"id": 1, "method": "initialize", "params": params})
-        # also when it had more to say than anyone would keep for long
+        # also when it printed more than is kept
         stage.client.deliver(line({"method": "_x", "params": ["x" * 100_000]}) * 20)
         await stage.agent.until(lambda: bool(stage.agent.asked))
     assert stage.agent.closed
     assert stage.client.written == b""
 
 
-@on_a_loop
+@in_real_time
 async def test_a_second_answer_to_one_question_is_not_taken_for_the_answer_to_the_next() -> None:
     def repeats(agent: FakeAgent, request: Json) -> None:
         info = {"name": "test", "version": str(version_of(request))}
@@ -374,7 +373,7 @@ async def test_a_second_answer_to_one_question_is_not_taken_for_the_answer_to_th
 # ---- what agents of the other version are asked -----------------------------------------------
 
 
-@on_a_loop
+@in_real_time
 async def test_an_agent_is_initialized_in_the_words_of_its_version() -> None:
     async with play(v1, offer=["terminal"]) as stage:
         capabilities: Json = {"elicitation": {"form": {}}}
@@ -388,7 +387,7 @@ async def test_an_agent_is_initialized_in_the_words_of_its_version() -> None:
         assert "capabilities" not in last
 
 
-@on_a_loop
+@in_real_time
 async def test_two_sides_of_one_version_are_introduced_in_their_own_words() -> None:
     params = {**CLIENTS["claims 2, speaks 1"][1], "_meta": {"x": 1}, "_more": [1]}
 
@@ -398,8 +397,8 @@ async def test_two_sides_of_one_version_are_introduced_in_their_own_words() -> N
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@on_a_loop
-async def test_what_one_side_cannot_do_is_told_and_never_refused(strict: bool) -> None:
+@in_real_time
+async def test_what_one_side_cannot_do_is_reported_and_never_refused(strict: bool) -> None:
     fs = {"readTextFile": True, "writeTextFile": True}
     params = {"protocolVersion": 1, "clientCapabilities": {"fs": fs, "terminal": True}}
 
@@ -412,7 +411,7 @@ async def test_what_one_side_cannot_do_is_told_and_never_refused(strict: bool) -
 
 
 def test_what_a_peer_cannot_do_is_not_lost() -> None:
-    """Whoever asks for it is told: there is nothing that was said and is not passed on."""
+    """A missing capability is no loss: a request for it is refused with that reason."""
 
     def plain(agent: FakeAgent, request: Json) -> None:
         methods = [{"id": "m", "name": "M"}]
@@ -450,7 +449,7 @@ def test_what_a_peer_cannot_do_is_not_lost() -> None:
         ("auto", 1, refuses_2, (2, 1), [1]),
     ],
 )
-@on_a_loop
+@in_real_time
 async def test_a_version_that_is_demanded_is_not_found_out(
     client: Any, agent: Any, behaviour: Behaviour, agreed: tuple[int, int], asked: list[int]
 ) -> None:
@@ -464,7 +463,7 @@ async def test_a_version_that_is_demanded_is_not_found_out(
     ("behaviour", "wanted", "code"),
     [(v1, 2, -32603), (v2, 1, -32603), (only_v2, 1, -32022), (refuses_2, 2, -32602)],
 )
-@on_a_loop
+@in_real_time
 async def test_an_agent_that_does_not_speak_what_was_demanded_is_refused(
     behaviour: Behaviour, wanted: Any, code: int
 ) -> None:
@@ -474,7 +473,7 @@ async def test_an_agent_that_does_not_speak_what_was_demanded_is_refused(
         assert len(stage.agents) == 1
 
 
-@on_a_loop
+@in_real_time
 async def test_an_agent_that_dies_of_the_version_that_was_demanded_is_not_started_again() -> None:
     async with play(dies_on_2, agent_version=2) as stage:
         answer = await stage.initialize(CLIENTS["v2"][1])
@@ -494,8 +493,8 @@ def always_dies(agent: FakeAgent, request: Json) -> None:
     agent.end(DIED)
 
 
-@on_a_loop
-async def test_the_first_refusal_is_told_and_the_client_may_try_again() -> None:
+@in_real_time
+async def test_the_first_refusal_is_sent_and_the_client_may_try_again() -> None:
     async with play(always_refuses) as stage:
         answer = await stage.initialize(CLIENTS["v2"][1])
         assert answer["error"]["code"] == -32002
@@ -505,8 +504,8 @@ async def test_the_first_refusal_is_told_and_the_client_may_try_again() -> None:
         assert (await stage.client.answer("again"))["error"]["code"] == -32001
 
 
-@on_a_loop
-async def test_an_agent_that_always_dies_is_started_twice_and_its_death_is_told() -> None:
+@in_real_time
+async def test_an_agent_that_always_dies_is_started_twice_and_its_death_is_reported() -> None:
     async with play(always_dies) as stage:
         error = (await stage.initialize(CLIENTS["v1"][1]))["error"]
         assert error["data"] == {"stderr": "boom", "exitCode": 3}
@@ -515,7 +514,7 @@ async def test_an_agent_that_always_dies_is_started_twice_and_its_death_is_told(
     assert stage.bridge.agent_error is DIED
 
 
-@on_a_loop
+@in_real_time
 async def test_an_agent_that_cannot_be_started_again_is_a_failure_and_not_a_hang() -> None:
     async with play(dies_on_2) as stage:
 
@@ -527,7 +526,7 @@ async def test_an_agent_that_cannot_be_started_again_is_a_failure_and_not_a_hang
         assert "no more processes" in error["message"]
 
 
-@on_a_loop
+@in_real_time
 async def test_without_a_new_process_the_first_answer_has_to_do() -> None:
     async with play(refuses_a_second, restarts=False) as stage:
         result = (await stage.initialize(CLIENTS["v2"][1]))["result"]
@@ -536,7 +535,7 @@ async def test_without_a_new_process_the_first_answer_has_to_do() -> None:
 
 
 @pytest.mark.parametrize("result", [None, {}, [], "2", {"protocolVersion": "x", "info": 5}])
-@on_a_loop
+@in_real_time
 async def test_an_answer_that_is_none_is_an_error(result: Any) -> None:
     def odd(agent: FakeAgent, request: Json) -> None:
         agent.result(request, result)
@@ -545,8 +544,8 @@ async def test_an_answer_that_is_none_is_an_error(result: Any) -> None:
         assert (await stage.initialize(CLIENTS["v1"][1]))["error"]["code"] == -32603
 
 
-@on_a_loop
-async def test_an_agent_of_a_version_that_nobody_knows_is_not_translated() -> None:
+@in_real_time
+async def test_an_agent_of_an_unknown_version_is_not_translated() -> None:
     def future(agent: FakeAgent, request: Json) -> None:
         agent.result(request, {"protocolVersion": 3, **V2})
 
@@ -558,7 +557,7 @@ async def test_an_agent_of_a_version_that_nobody_knows_is_not_translated() -> No
 
 
 @pytest.mark.parametrize("params", [[], "x", 5])
-@on_a_loop
+@in_real_time
 async def test_an_initialize_that_is_none_is_refused(params: Any) -> None:
     async with play(both) as stage:
         assert (await stage.initialize(params))["error"]["code"] == -32602
@@ -566,10 +565,10 @@ async def test_an_initialize_that_is_none_is_refused(params: Any) -> None:
         assert "result" in await stage.client.answer(2)
 
 
-# ---- what is said too early -------------------------------------------------------------------
+# ---- what is sent too early -------------------------------------------------------------------
 
 
-@on_a_loop
+@in_real_time
 async def test_requests_before_initialize_are_refused() -> None:
     async with play(both) as stage:
         stage.client.deliver(
@@ -588,7 +587,7 @@ async def test_requests_before_initialize_are_refused() -> None:
 
 
 @pytest.mark.parametrize("sender", ["client", "agent"])
-@on_a_loop
+@in_real_time
 async def test_noise_in_a_batch_before_initialize_is_reported_with_its_sender(sender: str) -> None:
     async with play(both, restarts=False) as stage:
         side: Hand = stage.client if sender == "client" else stage.agent
@@ -601,12 +600,12 @@ async def test_noise_in_a_batch_before_initialize_is_reported_with_its_sender(se
 @pytest.mark.parametrize("agent", ["v1", "v2", "answers later", "dies on 2", "refuses 2"])
 @pytest.mark.parametrize("client", ["v1", "v2"])
 @pytest.mark.parametrize("batch", [False, True])
-@on_a_loop
-async def test_what_a_client_says_before_it_is_answered_waits(
+@in_real_time
+async def test_messages_of_a_client_before_its_answer_are_queued(
     client: str, agent: str, batch: bool
 ) -> None:
     init = {"id": 1, "method": "initialize", "params": CLIENTS[client][1]}
-    early = [new_session(2), {"method": "_x/told", "params": {"n": 1}}, new_session(3)]
+    early = [new_session(2), {"method": "_x/note", "params": {"n": 1}}, new_session(3)]
 
     async with play(AGENTS[agent][0]) as stage:
         if batch:
@@ -625,12 +624,12 @@ async def test_what_a_client_says_before_it_is_answered_waits(
             answers = stage.client.messages
         assert [each["id"] for each in answers] == [1, 2, 3]
         methods = [each["method"] for each in stage.agent.asked]
-        assert methods[-3:] == ["session/new", "_x/told", "session/new"]
+        assert methods[-3:] == ["session/new", "_x/note", "session/new"]
         assert set(methods[:-3]) == {"initialize"}
 
 
-@on_a_loop
-async def test_what_a_client_said_is_read_again_when_its_first_try_was_refused() -> None:
+@in_real_time
+async def test_messages_of_a_client_are_read_again_when_its_first_initialize_was_refused() -> None:
     async with play(always_refuses) as stage:
         stage.client.deliver(
             {"id": 1, "method": "initialize", "params": CLIENTS["v1"][1]},
@@ -643,39 +642,39 @@ async def test_what_a_client_said_is_read_again_when_its_first_try_was_refused()
 
 
 @pytest.mark.parametrize("client", ["v1", "v2"])
-@on_a_loop
-async def test_what_an_agent_tells_before_it_answers_follows_the_answer(client: str) -> None:
+@in_real_time
+async def test_what_an_agent_sends_before_it_answers_follows_the_answer(client: str) -> None:
     def eager(agent: FakeAgent, request: Json) -> None:
-        agent.deliver({"method": "_x/told", "params": {"n": 1}}, {"id": "q", "method": "_x/ask"})
+        agent.deliver({"method": "_x/note", "params": {"n": 1}}, {"id": "q", "method": "_x/ask"})
         v1(agent, request)
 
     async with play(eager) as stage:
         await stage.initialize(CLIENTS[client][1])
-        first, *told = stage.client.messages
+        first, *notes = stage.client.messages
         assert first["id"] == "init"
-        assert {each["method"] for each in told} == {"_x/told"}
+        assert {each["method"] for each in notes} == {"_x/note"}
         refused = await stage.agent.answer("q") if client == "v1" else None
         assert refused is None or refused["error"]["code"] == -32600
 
 
-@on_a_loop
+@in_real_time
 async def test_what_else_is_in_the_batch_of_an_answer_is_passed_on() -> None:
     def batches(agent: FakeAgent, request: Json) -> None:
         answer = {"jsonrpc": "2.0", "id": request["id"], "result": {"protocolVersion": 1, **V1}}
-        told = {"jsonrpc": "2.0", "method": "_x/told"}
-        agent.deliver(json.dumps([answer, told]).encode() + b"\n")
+        note = {"jsonrpc": "2.0", "method": "_x/note"}
+        agent.deliver(json.dumps([answer, note]).encode() + b"\n")
 
     for client in ("v1", "v2"):
         async with play(batches) as stage:
             await stage.initialize(CLIENTS[client][1])
-            answer, *told = stage.client.messages
+            answer, *notes = stage.client.messages
             assert answer["id"] == "init"
-            assert {each["method"] for each in told} == {"_x/told"}
+            assert {each["method"] for each in notes} == {"_x/note"}
 
 
 @asynccontextmanager
 async def stillborn() -> AsyncIterator[tuple[Play, asyncio.Task[None]]]:
-    """An agent that died before anyone asked it anything."""
+    """An agent that died before it was asked anything."""
     stage = Play(both)
     running = asyncio.create_task(stage.bridge.run())
     await stage.client.until(lambda: stage.client._receiver is not None)
@@ -686,15 +685,15 @@ async def stillborn() -> AsyncIterator[tuple[Play, asyncio.Task[None]]]:
     assert stage.bridge.agent_error is DIED
 
 
-@on_a_loop
-async def test_a_client_whose_agent_died_before_it_asked_is_told_so() -> None:
+@in_real_time
+async def test_a_client_whose_agent_died_before_it_asked_gets_an_error() -> None:
     async with stillborn() as (stage, running):
         await asyncio.wait([running], timeout=0.01)
         error = (await stage.initialize(CLIENTS["v1"][1]))["error"]
         assert error["data"]["exitCode"] == 3
 
 
-@on_a_loop
+@in_real_time
 async def test_a_dead_agent_does_not_wait_for_a_client_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -707,7 +706,7 @@ async def test_a_dead_agent_does_not_wait_for_a_client_for_ever(
 # ---- passing through --------------------------------------------------------------------------
 
 ODD = [
-    b'{ "jsonrpc":"2.0" ,"method":"_x/told",  "params":{"a":1.50,"a":2}}\r\n',
+    b'{ "jsonrpc":"2.0" ,"method":"_x/note",  "params":{"a":1.50,"a":2}}\r\n',
     b"\n  \n",
     b"a log line\n",
     b"\x1b]0;title\x07\xff\xfe\n",
@@ -719,7 +718,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("split", [False, True])
-@on_a_loop
+@in_real_time
 async def test_bytes_pass_through_untouched_both_ways(split: bool) -> None:
     """From the byte behind the answer on, even if they came in one piece with it."""
     client, agent = Hand(), Hand()
@@ -746,7 +745,7 @@ async def test_bytes_pass_through_untouched_both_ways(split: bool) -> None:
         await running
 
 
-@on_a_loop
+@in_real_time
 async def test_an_agents_own_answer_passes_as_it_is() -> None:
     raw = b'{ "protocolVersion": 2,"info":{"name":"x","version":"1"}, "capabilities" : {} }'
 
@@ -775,7 +774,7 @@ HALF = b'{"jsonrpc":"2.0","id":1,"result":"'
 
 
 @pytest.mark.parametrize("partial", [b"", HALF, HALF + b"x" * 100_000], ids=["", "held", "long"])
-@on_a_loop
+@in_real_time
 async def test_what_is_open_when_the_agent_dies_is_settled(partial: bytes) -> None:
     async with passing() as stage:
         stage.client.deliver(*map(ask, [1, "1", 2, 3, 4]))
@@ -790,22 +789,22 @@ async def test_what_is_open_when_the_agent_dies_is_settled(partial: bytes) -> No
         before = len(stage.client.written)
         stage.agent.end(DIED)
         settled = stage.client.written[before:].splitlines()
-        told = [json.loads(each) for each in settled if each]
-        assert [each["id"] for each in told] == [1, "1"]
-        assert all(each["error"]["data"]["exitCode"] == 3 for each in told)
+        answers = [json.loads(each) for each in settled if each]
+        assert [each["id"] for each in answers] == [1, "1"]
+        assert all(each["error"]["data"]["exitCode"] == 3 for each in answers)
         assert (settled[0] == b"") == (len(partial) > 65_536), "not on the line that was cut off"
         assert (HALF in stage.client.written) == (len(partial) > 65_536)
 
 
-@on_a_loop
-async def test_whoever_asks_a_dead_agent_is_told() -> None:
+@in_real_time
+async def test_a_request_to_a_dead_agent_fails() -> None:
     async with passing() as stage:
         stage.agent.end(DIED)
-        stage.client.deliver(ask(1), {"method": "_x/told"})
+        stage.client.deliver(ask(1), {"method": "_x/note"})
         assert [each["id"] for each in stage.client.messages] == [1]
 
 
-@on_a_loop
+@in_real_time
 async def test_an_answer_in_pieces_is_an_answer() -> None:
     async with passing() as stage:
         stage.agent.deliver(b'{"jsonrpc":"2.0","method":"_x/to')
@@ -817,15 +816,15 @@ async def test_an_answer_in_pieces_is_an_answer() -> None:
         assert len(stage.client.messages) == 2
 
 
-@on_a_loop
+@in_real_time
 async def test_a_line_that_began_before_the_question_is_not_its_answer() -> None:
-    told = line({"method": "_x/told", "params": {"jsonrpc": "2.0", "id": 1, "result": {}}})
-    cut = told.index(b"{", 1)
+    note = line({"method": "_x/note", "params": {"jsonrpc": "2.0", "id": 1, "result": {}}})
+    cut = note.index(b"{", 1)
 
     async with passing() as stage:
-        stage.agent.deliver(b"\n" + told[:cut])
+        stage.agent.deliver(b"\n" + note[:cut])
         stage.client.deliver(ask(1))
-        stage.agent.deliver(told[cut:])
+        stage.agent.deliver(note[cut:])
         stage.agent.end(DIED)
         assert stage.client.messages[-1]["error"]["data"]["exitCode"] == 3
 

@@ -68,15 +68,15 @@ def refuses(version: Version, side: Side, method: str) -> bool:
         )
         identity = sender.ask(method, {})
         answers = sender.answers(identity)
-        return not other.heard and bool(answers) and answers[0]["error"]["code"] == -32601
+        return not other.messages and bool(answers) and answers[0]["error"]["code"] == -32601
     talk = Talk()
     if side == "agent":
         identity = talk.ask(method, {})
-        answers, other_heard = talk.answers(identity), talk.agent.heard
+        answers, at_the_other_side = talk.answers(identity), talk.agent.messages
     else:
         identity = talk.agent_asks(method, {})
-        answers, other_heard = talk.agent_answers(identity), talk.client.heard
-    return not other_heard and bool(answers) and answers[0]["error"]["code"] == -32601
+        answers, at_the_other_side = talk.agent_answers(identity), talk.client.messages
+    return not at_the_other_side and bool(answers) and answers[0]["error"]["code"] == -32601
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -145,7 +145,7 @@ def test_an_agent_of_version_2_does_not_use_the_clients_files_and_terminals(meth
 def test_a_bridge_is_no_proxy() -> None:
     stage = Stage()
     stage.client.notify("proxy/successor", {"method": "session/cancel"})
-    assert stage.agent.heard == []
+    assert stage.agent.messages == []
     assert stage.lost == [("", "the bridge does not take part in chains of proxies")]
 
 

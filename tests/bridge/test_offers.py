@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.bridge_peers import Json, Raw, Refused, bridged, new_session, on_a_loop
+from tests.support.bridge_peers import Json, Raw, Refused, bridged, new_session
+from tests.support.real_time import in_real_time
 from twofold.bridge import Bridge
 
 BOTH = frozenset({"fs", "terminal"})
@@ -71,7 +72,7 @@ REQUESTS: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("offer", [(), ("fs",), ("terminal",), ("fs", "terminal")])
-@on_a_loop
+@in_real_time
 async def test_only_what_is_offered_is_advertised_and_done(offer: tuple[str, ...]) -> None:
     async with at_work(Path("/"), frozenset(offer)) as (client, agent, _):
         asked = [each for each in agent.messages if each.get("method") == "initialize"][-1]
@@ -88,15 +89,15 @@ async def test_only_what_is_offered_is_advertised_and_done(offer: tuple[str, ...
         assert await code_of(cancelling) == (-32602 if offer else -32601)
 
 
-@on_a_loop
+@in_real_time
 async def test_a_request_that_is_malformed_is_refused() -> None:
     async with at_work(Path("/")) as (_, agent, _):
         assert await code_of(agent.ask("fs/read_text_file", of_session(path=5))) == -32602
         assert await code_of(agent.ask("terminal/create", of_session())) == -32602
 
 
-@on_a_loop
-async def test_a_session_that_nobody_knows_has_nothing(tmp_path: Path) -> None:
+@in_real_time
+async def test_requests_for_an_unknown_session_are_refused(tmp_path: Path) -> None:
     async with at_work(tmp_path) as (_, agent, _):
         for method, params in REQUESTS.items():
             params = {"sessionId": "other", **params}
@@ -106,7 +107,7 @@ async def test_a_session_that_nobody_knows_has_nothing(tmp_path: Path) -> None:
 # ---- files -----------------------------------------------------------------------------------
 
 
-@on_a_loop
+@in_real_time
 async def test_files_are_read_and_written_as_they_are(tmp_path: Path) -> None:
     path, words = str(tmp_path / "new" / "größe.txt"), "\ufeffeins\r\nzwei\n👩‍💻"
 
@@ -120,7 +121,7 @@ async def test_files_are_read_and_written_as_they_are(tmp_path: Path) -> None:
     assert Path(path).read_bytes() == words.encode()
 
 
-@on_a_loop
+@in_real_time
 async def test_files_outside_of_the_session_are_refused(tmp_path: Path) -> None:
     inside, outside = tmp_path / "in", tmp_path / "out"
     inside.mkdir()
@@ -146,7 +147,7 @@ async def test_files_outside_of_the_session_are_refused(tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == sorted([inside, inside / "link", outside, secret])
 
 
-@on_a_loop
+@in_real_time
 async def test_further_directories_of_a_session_are_served(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
@@ -158,14 +159,14 @@ async def test_further_directories_of_a_session_are_served(tmp_path: Path) -> No
         assert read == {"content": "A"}
 
 
-@on_a_loop
+@in_real_time
 async def test_a_file_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     async with at_work(tmp_path) as (_, agent, _):
         reading = agent.ask("fs/read_text_file", of_session(path=str(tmp_path / "none")))
         assert await code_of(reading) == -32002
 
 
-@on_a_loop
+@in_real_time
 async def test_a_session_that_is_set_up_elsewhere_has_its_files_there(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     for folder in (old, new):
@@ -182,7 +183,7 @@ async def test_a_session_that_is_set_up_elsewhere_has_its_files_there(tmp_path: 
         resuming = asyncio.create_task(
             client.ask("session/resume", of_session(cwd=str(new), mcpServers=[]))
         )
-        agent.answer(await agent.heard("session/resume"), {})
+        agent.answer(await agent.receive("session/resume"), {})
         await resuming
         there = of_session(path=str(new / "a"))
         assert await agent.ask("fs/read_text_file", there) == {"content": "new"}
@@ -190,7 +191,7 @@ async def test_a_session_that_is_set_up_elsewhere_has_its_files_there(tmp_path: 
         assert (await waiting)["signal"] == "SIGTERM"
 
 
-@on_a_loop
+@in_real_time
 async def test_directories_that_are_not_absolute_are_not_served() -> None:
     async with at_work(Path("here")) as (_, agent, _):
         path = str(Path.cwd() / "here" / "x")
@@ -226,7 +227,7 @@ def exit_status(client: Raw, terminal_id: str) -> Any:
     return next((each for each in found if each), None)
 
 
-@on_a_loop
+@in_real_time
 async def test_a_terminal_of_the_bridge_is_one_of_version_2(tmp_path: Path) -> None:
     """Every byte of it, and how it ended."""
     folder = os.path.realpath(tmp_path)
@@ -247,7 +248,7 @@ async def test_a_terminal_of_the_bridge_is_one_of_version_2(tmp_path: Path) -> N
         assert printed(client, terminal) == bytes(range(256)) * 64
 
 
-@on_a_loop
+@in_real_time
 async def test_a_terminal_is_where_the_session_works_unless_it_is_elsewhere_inside(
     tmp_path: Path,
 ) -> None:
@@ -267,7 +268,7 @@ async def test_a_terminal_is_where_the_session_works_unless_it_is_elsewhere_insi
 
 
 @pytest.mark.parametrize(("passed", "output"), [((), "none none"), (("ONE",), "ours none")])
-@on_a_loop
+@in_real_time
 async def test_a_command_does_not_get_the_secrets_of_the_bridge_unless_they_are_named(
     passed: tuple[str, ...], output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,7 +281,7 @@ async def test_a_command_does_not_get_the_secrets_of_the_bridge_unless_they_are_
         assert printed(client, terminal).decode() == f"{output}\n"
 
 
-@on_a_loop
+@in_real_time
 async def test_the_agent_reads_what_its_terminal_printed(tmp_path: Path) -> None:
     async with at_work(tmp_path) as (_, agent, _):
         terminal = await create(agent, "printf 'größe'; exit 0", outputByteLimit=3)
@@ -294,7 +295,7 @@ async def test_the_agent_reads_what_its_terminal_printed(tmp_path: Path) -> None
         assert await code_of(agent.ask("terminal/output", named)) == -32002
 
 
-@on_a_loop
+@in_real_time
 async def test_a_tool_call_shows_the_terminal_it_runs_in(tmp_path: Path) -> None:
     async with at_work(tmp_path) as (client, agent, _):
         terminal = await create(agent, "true")
@@ -305,7 +306,7 @@ async def test_a_tool_call_shows_the_terminal_it_runs_in(tmp_path: Path) -> None
         assert client.updates()[-1]["content"] == content
 
 
-@on_a_loop
+@in_real_time
 async def test_a_command_that_cannot_be_started_is_an_error(tmp_path: Path) -> None:
     async with at_work(tmp_path) as (client, agent, _):
         asking = agent.ask("terminal/create", of_session(command="no-such-command"))
@@ -314,7 +315,7 @@ async def test_a_command_that_cannot_be_started_is_an_error(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("by", ["the client", "the agent"])
-@on_a_loop
+@in_real_time
 async def test_a_terminal_can_be_ended_from_both_sides(tmp_path: Path, by: str) -> None:
     async with at_work(tmp_path) as (client, agent, _):
         terminal = await create(agent, "echo up; exec sleep 60")
@@ -333,7 +334,7 @@ async def test_a_terminal_can_be_ended_from_both_sides(tmp_path: Path, by: str) 
         assert output["output"] == "up\n"
 
 
-@on_a_loop
+@in_real_time
 async def test_a_terminal_that_nobody_knows_cannot_be_cancelled(tmp_path: Path) -> None:
     async with at_work(tmp_path) as (client, agent, _):
         await create(agent, "sleep", "60")
@@ -349,7 +350,7 @@ def permissions(client: Raw) -> list[Json]:
     return [each["params"] for each in asked]
 
 
-@on_a_loop
+@in_real_time
 async def test_nothing_is_run_that_was_not_allowed(tmp_path: Path) -> None:
     made = tmp_path / "made"
     (tmp_path / "old").write_text("old")
@@ -373,8 +374,8 @@ async def test_nothing_is_run_that_was_not_allowed(tmp_path: Path) -> None:
             client.on_request = lambda request, answer=answer: client.answer(request, answer)
             for method, params in requests:
                 assert await code_of(agent.ask(method, params)) == -32001
-        client.on_request = lambda request: client.say(
-            id=request["id"], error={"code": -32603, "message": "nobody is there"}
+        client.on_request = lambda request: client.send(
+            id=request["id"], error={"code": -32603, "message": "there is no person"}
         )
         for method, params in requests:
             assert await code_of(agent.ask(method, params)) == -32001
@@ -386,7 +387,7 @@ async def test_nothing_is_run_that_was_not_allowed(tmp_path: Path) -> None:
     assert (tmp_path / "old").read_text() == "old"
 
 
-@on_a_loop
+@in_real_time
 async def test_a_question_shows_the_command_its_variables_and_where_it_runs(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "link").symlink_to("sub")
@@ -407,7 +408,7 @@ async def test_a_question_shows_the_command_its_variables_and_where_it_runs(tmp_
         assert printed(client, terminal).decode().strip() == cwd
 
 
-@on_a_loop
+@in_real_time
 async def test_a_question_shows_the_file_and_what_would_become_of_it(tmp_path: Path) -> None:
     folder = os.path.realpath(tmp_path)
     (tmp_path / "a").write_text("one\ntwo\n")
@@ -434,7 +435,7 @@ async def test_a_question_shows_the_file_and_what_would_become_of_it(tmp_path: P
             assert (done["toolCallId"], done["status"]) == (call["toolCallId"], "completed")
 
 
-@on_a_loop
+@in_real_time
 async def test_what_is_always_allowed_is_exactly_that(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text(name)
@@ -457,14 +458,14 @@ async def test_what_is_always_allowed_is_exactly_that(tmp_path: Path) -> None:
         assert len(permissions(client)) == 8
 
 
-@on_a_loop
+@in_real_time
 async def test_a_session_requires_action_while_the_bridge_asks(tmp_path: Path) -> None:
     async with at_work(tmp_path) as (client, agent, _):
         client.on_request = None
         prompt = of_session(prompt=[{"type": "text", "text": "go"}])
         await client.ask("session/prompt", prompt)
         running = asyncio.create_task(create(agent, "true"))
-        asked = await client.heard("session/request_permission")
+        asked = await client.receive("session/request_permission")
         states = [each["state"] for each in client.updates() if "state" in each]
         assert states == ["running", "requires_action"]
         client.answer(asked, chosen("allow"))
@@ -473,7 +474,7 @@ async def test_a_session_requires_action_while_the_bridge_asks(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("way", ["cancel", "close", "delete", "death", "departure"])
-@on_a_loop
+@in_real_time
 async def test_a_question_of_the_bridge_is_settled_with_its_session(
     tmp_path: Path, way: str
 ) -> None:
@@ -483,17 +484,17 @@ async def test_a_question_of_the_bridge_is_settled_with_its_session(
         await client.ask("session/prompt", prompt)
         made = of_session(command="touch", args=[str(tmp_path / "made")])
         running = asyncio.create_task(agent.ask("terminal/create", made))
-        await client.heard("session/request_permission")
+        await client.receive("session/request_permission")
         if way == "cancel":
             client.notify("session/cancel", {"sessionId": "s"})
             assert await code_of(asyncio.wait_for(running, 10)) == -32800
-            await client.heard("$/cancel_request")
+            await client.receive("$/cancel_request")
             again = agent.ask("terminal/create", made)
-            assert await code_of(again) == -32800, "nobody is asked in a cancelled turn"
+            assert await code_of(again) == -32800, "no permission is asked in a cancelled turn"
         elif way in ("close", "delete"):
             method = f"session/{way}"
             ending = asyncio.create_task(client.ask(method, {"sessionId": "s"}))
-            agent.answer(await agent.heard(method), {})
+            agent.answer(await agent.receive(method), {})
             await ending
             assert await code_of(asyncio.wait_for(running, 10)) == -32800
         elif way == "death":
@@ -523,7 +524,7 @@ async def sleeper(client: Raw, agent: Raw) -> tuple[str, int]:
 
 @pytest.mark.parametrize("in_a_turn", [False, True])
 @pytest.mark.parametrize("method", ["session/close", "session/delete"])
-@on_a_loop
+@in_real_time
 async def test_a_session_that_ends_ends_what_runs_in_it(
     tmp_path: Path, method: str, in_a_turn: bool
 ) -> None:
@@ -535,17 +536,17 @@ async def test_a_session_that_ends_ends_what_runs_in_it(
         named = of_session(terminalId=terminal)
         waiting = asyncio.create_task(agent.ask("terminal/wait_for_exit", named))
         ending = asyncio.create_task(client.ask(method, {"sessionId": "s"}))
-        agent.answer(await agent.heard(method), {})
+        agent.answer(await agent.receive(method), {})
         await ending
-        told = len(client.updates())
+        count = len(client.updates())
         assert (await waiting)["signal"] == "SIGTERM"
         assert not runs(pid)
         assert await code_of(agent.ask("terminal/create", of_session(command="ls"))) == -32602
-        assert len(client.updates()) == told
+        assert len(client.updates()) == count
 
 
 @pytest.mark.parametrize("who", ["client", "agent"])
-@on_a_loop
+@in_real_time
 async def test_a_bridge_that_ends_ends_what_runs(tmp_path: Path, who: str) -> None:
     pids: list[int] = []
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.support.bridge_peers import on_a_loop
-from tests.support.receiver import PATIENCE
+from tests.support.real_time import PATIENCE, in_real_time
 from twofold import connect
 from twofold.cli.bridge import bridge
 from twofold.cli.run_bridge import KEPT, Stderr
@@ -59,9 +58,9 @@ class Client:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
-        self.heard: list[Json] = []
+        self.messages: list[Json] = []
 
-    def say(self, **message: Any) -> None:
+    def send(self, **message: Any) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
@@ -72,7 +71,7 @@ class Client:
 
     async def ask(self, identity: Any, method: str, params: Any) -> Json:
         """Ask, and wait for the answer."""
-        self.say(id=identity, method=method, params=params)
+        self.send(id=identity, method=method, params=params)
         while True:
             message = await self.read()
             assert message is not None, "the bridge is gone"
@@ -84,8 +83,8 @@ class Client:
         async with asyncio.timeout(PATIENCE):
             line = await self.process.stdout.readline()
         if line:
-            self.heard.append(json.loads(line))
-        return self.heard[-1] if line else None
+            self.messages.append(json.loads(line))
+        return self.messages[-1] if line else None
 
     async def leave(self) -> None:
         assert self.process.stdin is not None
@@ -122,7 +121,7 @@ async def bridged(*arguments: str, stderr: int = subprocess.PIPE) -> AsyncIterat
 
 
 def gone(pid: int) -> bool:
-    """Whether a process ended, though nobody may have asked for its status."""
+    """Whether a process ended; a zombie counts as ended."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -134,7 +133,7 @@ async def has_gone(pid: int) -> bool:
     for _ in range(int(PATIENCE / 0.01)):
         if gone(pid):
             return True
-        await asyncio.sleep(0.01)  # nobody tells who is not the parent
+        await asyncio.sleep(0.01)  # only the parent is notified
     return False
 
 
@@ -142,7 +141,7 @@ async def has_gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("client", [V1, V2], ids=["passing", "translating"])
-@on_a_loop
+@in_real_time
 async def test_exit_status_and_last_words_of_the_agent_reach_the_client(client: Json) -> None:
     dies = 'if method == "session/prompt": print("disk on fire", file=sys.stderr); sys.exit(7)'
 
@@ -157,7 +156,7 @@ async def test_exit_status_and_last_words_of_the_agent_reach_the_client(client: 
 
 @pytest.mark.parametrize("size", [10, 100_000])
 @pytest.mark.parametrize("client", [V1, V2], ids=["passing", "translating"])
-@on_a_loop
+@in_real_time
 async def test_an_agent_that_dies_inside_its_answer_has_not_answered(
     client: Json, size: int
 ) -> None:
@@ -171,7 +170,7 @@ if method == "session/prompt":
 
     async with bridged("--", *agent(dies)) as peer:
         await peer.ask(1, "initialize", client)
-        peer.say(id=2, method="session/prompt", params=PROMPT)
+        peer.send(id=2, method="session/prompt", params=PROMPT)
         lines = await peer.raw_lines()
         assert json.loads(lines[-1])["error"]["data"]["exitCode"] == 7
         assert len(lines) == (2 if client is V1 and size > 65536 else 1)
@@ -179,22 +178,22 @@ if method == "session/prompt":
 
 
 @pytest.mark.parametrize(
-    ("end", "status", "told"),
+    ("end", "status", "data"),
     [
         ("sys.exit(0)", 0, {"exitCode": 0}),
         ("os.kill(os.getpid(), signal.SIGKILL)", 137, {"signal": "SIGKILL"}),
     ],
 )
-@on_a_loop
-async def test_the_status_of_the_bridge_is_the_agents(end: str, status: int, told: Json) -> None:
+@in_real_time
+async def test_the_status_of_the_bridge_is_the_agents(end: str, status: int, data: Json) -> None:
     async with bridged(*agent(f'if method == "_x/end": {end}')) as peer:
         await peer.ask(1, "initialize", V2)
         error = (await peer.ask(2, "_x/end", {}))["error"]
-        assert error["data"] == {"stderr": "", **told}
+        assert error["data"] == {"stderr": "", **data}
         assert await peer.status() == status
 
 
-@on_a_loop
+@in_real_time
 async def test_an_agent_that_dies_before_it_is_asked_anything_is_an_error_for_the_client() -> None:
     command = [*PYTHON, "import sys; sys.exit('no key in the environment')"]
     async with bridged("--", *command) as peer:
@@ -204,7 +203,7 @@ async def test_an_agent_that_dies_before_it_is_asked_anything_is_an_error_for_th
         assert await peer.status() == 1
 
 
-@on_a_loop
+@in_real_time
 async def test_an_agent_that_does_not_survive_version_2_is_started_again() -> None:
     dies = 'if method == "initialize" and message["params"]["protocolVersion"] != 1: sys.exit(9)'
 
@@ -226,7 +225,7 @@ if method == "initialize":
 """
 
 
-@on_a_loop
+@in_real_time
 async def test_when_the_client_goes_everything_that_the_agent_started_ends() -> None:
     plain = agent(GRANDCHILD)
     wrapped = ["/bin/sh", "-c", '"$@"; exit', "sh", *plain]
@@ -255,12 +254,12 @@ async def go(command: list[str], how: str, status: int = 0) -> None:
         assert all([await has_gone(pid) for pid in pids])
 
 
-@on_a_loop
+@in_real_time
 async def test_an_agent_that_never_answers_does_not_outlive_its_client() -> None:
     stuck = 'if method == "initialize": print(os.getpid(), file=sys.stderr); continue'
 
     async with bridged("--", *agent(stuck)) as peer:
-        peer.say(id=1, method="initialize", params=V2)
+        peer.send(id=1, method="initialize", params=V2)
         assert peer.process.stderr is not None
         async with asyncio.timeout(PATIENCE):
             pid = int(await peer.process.stderr.readline())
@@ -269,23 +268,23 @@ async def test_an_agent_that_never_answers_does_not_outlive_its_client() -> None
         assert await has_gone(pid)
 
 
-# ---- what people are told ---------------------------------------------------------------------
+# ---- reports for people -----------------------------------------------------------------------
 
 
-@on_a_loop
+@in_real_time
 async def test_a_command_that_is_not_there_is_a_clear_message() -> None:
     async with bridged("--", "no-such-agent", "--acp") as peer:
         assert await peer.status() == 127
-        assert peer.heard == []
-        told = await peer.complaints()
-        assert told == (
+        assert peer.messages == []
+        complaints = await peer.complaints()
+        assert complaints == (
             "twofold bridge: The agent (no-such-agent --acp) could not be started: there is no"
             " command no-such-agent on the PATH. Install it, or give its full path.\n"
         )
 
 
-@on_a_loop
-async def test_losses_are_told_once_and_written_in_full(tmp_path: Path) -> None:
+@in_real_time
+async def test_losses_are_reported_once_and_written_in_full(tmp_path: Path) -> None:
     losing = """
 if method == "session/new":
     for number in range(3):
@@ -299,8 +298,8 @@ if method == "session/new":
         await peer.ask(2, "session/new", {"cwd": "/"})
         await peer.leave()
         assert await peer.status() == 0
-        (told,) = [line for line in (await peer.complaints()).splitlines() if "line" in line]
-        assert told == (
+        (complaints,) = [line for line in (await peer.complaints()).splitlines() if "line" in line]
+        assert complaints == (
             "twofold bridge: lost: session/update: update.locations[0].line:"
             " version 2 counts lines from 1"
         )
@@ -309,15 +308,15 @@ if method == "session/new":
     assert all(each.keys() == {"message", "path", "reason"} for each in written)
 
 
-@on_a_loop
+@in_real_time
 async def test_what_follows_the_command_is_the_commands() -> None:
     async with bridged("--client", "2", *agent(), "--client", "3", "--help") as peer:
         result = (await peer.ask(1, "initialize", V2))["result"]
         assert result["info"]["version"] == "--client 3 --help"
 
 
-@on_a_loop
-async def test_nobody_has_to_read_standard_error() -> None:
+@in_real_time
+async def test_standard_error_need_not_be_read() -> None:
     floods = """
 if method == "session/new":
     for number in range(64):
@@ -338,9 +337,9 @@ if method == "session/new":
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "expected"),
     [
-        ([], "Missing argument 'COMMAND...'"),
+        ([], "Missing argument 'NAME | -- COMMAND...'"),
         (["--client", "3", "--", "x"], "'3' is not one of 'auto', '1', '2'"),
         (["--agent", "two", "--", "x"], "'two' is not one of 'auto', '1', '2'"),
         (["--offer", "fs,net", "--", "x"], "net cannot be offered; fs and terminal can."),
@@ -349,10 +348,10 @@ if method == "session/new":
         (["--losses", "/", "--", "x"], "is a directory"),
     ],
 )
-def test_a_mistake_on_the_command_line_is_told(arguments: list[str], says: str) -> None:
+def test_a_mistake_on_the_command_line_is_reported(arguments: list[str], expected: str) -> None:
     result = CliRunner().invoke(bridge, arguments)
     assert result.exit_code == 2
-    assert says in result.output
+    assert expected in result.output
 
 
 # ---- standard error ---------------------------------------------------------------------------
@@ -381,7 +380,7 @@ def test_what_standard_error_does_not_take_is_kept_and_then_left_out() -> None:
     assert after == 3
 
 
-def test_standard_error_may_be_a_file_or_nobody(tmp_path: Path) -> None:
+def test_standard_error_may_be_a_file_or_a_pipe_without_a_reader(tmp_path: Path) -> None:
     async def write(fd: int) -> None:
         async with Stderr(fd) as stderr:
             stderr.write(b"one\n")
@@ -414,7 +413,7 @@ class Agent:
         return schema.NewSessionResponse(session_id=f"{cwd} {mcp_servers}")
 
     async def prompt(self, session_id, prompt, **_):
-        update = acp.update_agent_message_text(f"you said {prompt[0].text}")
+        update = acp.update_agent_message_text(f"you sent {prompt[0].text}")
         await self.conn.session_update(session_id=session_id, update=update)
         return schema.PromptResponse(stop_reason="end_turn")
 
@@ -422,7 +421,7 @@ asyncio.run(acp.run_agent(Agent()))
 """
 
 
-@on_a_loop
+@in_real_time
 async def test_an_agent_of_the_python_sdk_that_repeats_the_number_is_spoken_to_in_version_1(
     python_sdk: Callable[[str], Path],
 ) -> None:
@@ -432,4 +431,4 @@ async def test_an_agent_of_the_python_sdk_that_repeats_the_number_is_spoken_to_i
     async with connect(command, version=2) as client:
         session = await client.new_session("/")
         assert session.session_id == "/ []"
-        assert (await session.prompt("hi")).text == "you said hi"
+        assert (await session.prompt("hi")).text == "you sent hi"

@@ -1,9 +1,9 @@
 """The session that a client sees through a bridge is the session that the agent reported.
 
 Random sessions of an agent of one version are played to a client of the other, through a bridge
-and over memory, and both ends add up what they said and saw. If the bridge reported no loss, the
-sums are equal; if it did, the client's is what is left after the same losses. And what a bridge
-remembers of a session does not grow with what is said in it.
+and over memory, and both ends add up what they sent and received. If the bridge reported no loss,
+the sums are equal; if it did, the client's is what is left after the same losses. And what a bridge
+remembers of a session does not grow with its messages.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import twofold
-from tests.convert.test_laws import sayable_streams, shown
+from tests.convert.test_laws import shown, streams_of_version_1
 from tests.peers.validators import SchemaValidator
 from tests.support.bridge_peers import HELLO_BACK, Json, Raw, Refused, Version, bridged, new_session
-from tests.support.bridge_stage import Heard
-from tests.support.down_talk import Talk, call, printed, said, shell
+from tests.support.bridge_stage import RecordingSide
+from tests.support.down_talk import Talk, call, chunk, printed, shell
 from tests.support.strategies import (
     UNKNOWN,
     V1_TAGS,
@@ -41,9 +41,8 @@ from twofold.bridge.lifting import Lifting
 from twofold.bridge.lowering import Lowering
 from twofold.bridge.side import Side
 from twofold.bridge.up import Up
-from twofold.convert.downgrader import is_plain
 from twofold.convert.losses import Losses, NotConvertible
-from twofold.convert.upgrader import Upgrader
+from twofold.convert.upgrade import Upgrader, is_plain
 from twofold.session import Draft, Session
 from twofold.transport.memory import memory_pair
 from twofold.wire import codec, v1, v2
@@ -113,7 +112,7 @@ def prompt_id(number: int) -> str:
 async def act(agent: Raw, version: Version, script: list[Turn]) -> None:
     """Play a script, and have the client know where it is."""
     for number, turn in enumerate(script):
-        request = await agent.heard("session/prompt")
+        request = await agent.receive("session/prompt")
         if version == 2:
             for what in turn.order:
                 _begin(agent, what, request, number)
@@ -129,7 +128,7 @@ async def act(agent: Raw, version: Version, script: list[Turn]) -> None:
             agent.answer(request, {"stopReason": turn.stop})
         await _steps(agent, turn.later)
         agent.notify("_mark", {"number": number})
-    agent.answer(await agent.heard("session/close"), {})
+    agent.answer(await agent.receive("session/close"), {})
 
 
 def _begin(agent: Raw, what: str, request: Json, number: int) -> None:
@@ -261,7 +260,7 @@ def in_one_piece(session: Session) -> Session:
 
 
 def reported_by_v2(script: list[Turn]) -> Session:
-    """The session as an agent of version 2 tells it, which answers prompts as November does."""
+    """The session as an agent of version 2 sends it, which answers prompts as November does."""
     session = Session("s", Draft.NOVEMBER)
     for number, turn in enumerate(script):
         session.apply(asked_by_client(number))
@@ -272,7 +271,7 @@ def reported_by_v2(script: list[Turn]) -> Session:
                 session.apply(v2.StateUpdate("idle", turn.stop))
             else:
                 session.apply(codec.read(step, v2.SessionUpdate))
-    session.draft = Draft.JUNE  # as it is told in version 1
+    session.draft = Draft.JUNE  # as version 1 has it
     return session
 
 
@@ -305,26 +304,26 @@ class Left:
     def _step(self, step: Json) -> None:
         try:
             if "ask" in step:
-                self._tell(self._down.flush())
+                self._send(self._down.flush())
                 request = codec.read(step["ask"], v2.RequestPermissionRequest)
                 answer(self.session, self._up.permission(self._down.permission(request)))
             else:
-                self._tell(self._down.update(codec.read(step, v2.SessionUpdate)))
+                self._send(self._down.update(codec.read(step, v2.SessionUpdate)))
         except NotConvertible:
             self.lost += 1
 
     def _finish(self) -> None:
-        self._tell(self._down.flush())
+        self._send(self._down.flush())
         self.lost += len(self._down.unshown())
 
-    def _tell(self, updates: list[v1.SessionUpdate]) -> None:
+    def _send(self, updates: list[v1.SessionUpdate]) -> None:
         for update in updates:
             for each in self._up.update(v1.decode_update(codec.encode(update))):
                 self.session.apply(each)
 
 
 def reported_by_v1(script: list[Turn]) -> tuple[Session, int]:
-    """The session as an agent of version 1 tells it, in the words of version 2; the losses."""
+    """The session as an agent of version 1 sends it, lifted to version 2; the losses."""
     session, losses, refused = Session("s"), Losses(), 0
     up = Lifting(losses)
     for number, turn in enumerate(script):
@@ -376,8 +375,8 @@ def test_a_client_of_version_1_sees_what_is_left_after_the_reported_losses(
 
 
 @settings(max_examples=30)
-@given(sayable_streams(), st.lists(st.integers(0, 20), min_size=2, max_size=2), st.data())
-def test_what_version_1_can_say_is_seen_as_it_was_reported(
+@given(streams_of_version_1(), st.lists(st.integers(0, 20), min_size=2, max_size=2), st.data())
+def test_updates_that_version_1_can_express_are_received_as_the_agent_sent_them(
     stream: list[v2.SessionUpdate], cuts: list[int], data: st.DataObject
 ) -> None:
     steps = [codec.to_json(each) for each in stream]
@@ -409,7 +408,7 @@ RESULTS = ("NewSessionResponse", "PromptResponse")
     states().filter(lambda state: state["state"] == "idle"),
     st.booleans(),
 )
-def test_a_client_of_version_1_hears_only_what_its_schema_allows(
+def test_a_client_of_version_1_receives_only_what_its_schema_allows(
     valid: SchemaValidator,
     steps: list[Json],
     options: list[Json],
@@ -420,7 +419,7 @@ def test_a_client_of_version_1_hears_only_what_its_schema_allows(
     talk = Talk(None if able else {})
     made = {"sessionId": "s", "configOptions": options, "availableCommands": listed}
     asked = [talk.ask("session/new", {"cwd": "/", "mcpServers": []})]
-    talk.answer(talk.agent.heard[-1], made)
+    talk.answer(talk.agent.messages[-1], made)
     asked.append(talk.begin())
     for number, step in enumerate(steps):
         if "ask" in step:
@@ -429,7 +428,7 @@ def test_a_client_of_version_1_hears_only_what_its_schema_allows(
             talk.update(step)
     talk.fire()
     talk.update({"sessionUpdate": "state_update", **idle})
-    for message in talk.client.heard:
+    for message in talk.client.messages:
         if "method" in message:
             assert not valid(1, "stable", SHAPES[message["method"]], message["params"])
         elif "result" in message:
@@ -440,7 +439,7 @@ def test_a_client_of_version_1_hears_only_what_its_schema_allows(
     assert [len(talk.answers(identity)) for identity in asked] == [1, 1]
 
 
-# ---- messages that begin empty, are cleared, and are told again -------------------------------
+# ---- messages that begin empty, are cleared, and are sent again -------------------------------
 
 words: Values = st.sampled_from(("", "A", "B", "AB")).map(
     lambda text: {"type": "text", "text": text}
@@ -480,15 +479,15 @@ def test_messages_of_which_no_loss_is_reported_are_seen_as_they_are(stream: list
 
 @settings(max_examples=150)
 @given(st.lists(some_message | some_chunk, max_size=8))
-def test_the_last_that_is_seen_of_a_message_is_what_it_says(stream: list[Json]) -> None:
-    """Unless it says nothing: what was shown cannot be taken back."""
+def test_the_last_part_of_a_message_that_was_sent_ends_with_its_text(stream: list[Json]) -> None:
+    """Unless it is empty: what was shown cannot be taken back."""
     seen = lowered(stream).session
     reported = reported_by_v2([Turn(stream, [], "end_turn", ORDERS[0])])
     for role in ("agent", "thought"):
         for message_id, message in reported.messages[role].items():
-            told = [each for each in seen.messages[role] if each.split(":")[0] == message_id]
+            parts = [each for each in seen.messages[role] if each.split(":")[0] == message_id]
             if message.text:
-                last = seen.messages[role][told[-1]].text
+                last = seen.messages[role][parts[-1]].text
                 assert last.removeprefix("[correction]\n") == message.text
 
 
@@ -506,11 +505,11 @@ def _v1_script() -> list[Turn]:
     thought = {**chunk, "sessionUpdate": "agent_thought_chunk"}
     call_ = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Edit", "kind": "edit"}
     done = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"}
-    told = {"toolCallId": "d", "title": "Delete"}
+    tool_call = {"toolCallId": "d", "title": "Delete"}
     steps: list[Json] = [
         *(thought, chunk, chunk, {"sessionUpdate": "plan", "entries": ENTRIES}),
         *(call_, {**done, "content": [DIFF]}, chunk, USAGE, TITLE),
-        {"ask": {"sessionId": "s", "toolCall": told, "options": OPTIONS}},
+        {"ask": {"sessionId": "s", "toolCall": tool_call, "options": OPTIONS}},
     ]
     return [
         Turn(steps, [], "end_turn", ORDERS[0]),
@@ -520,11 +519,11 @@ def _v1_script() -> list[Turn]:
 
 def _v2_script() -> list[Turn]:
     plan = {"type": "items", "planId": "main", "entries": ENTRIES}
-    told = {"toolCallId": "d", "title": "Delete"}
-    subject = {"type": "tool_call", "toolCall": told}
+    tool_call = {"toolCallId": "d", "title": "Delete"}
+    subject = {"type": "tool_call", "toolCall": tool_call}
     steps: list[Json] = [
-        said("T", "t", "agent_thought"),
-        *(said("A"), said("B", "n"), said("C")),
+        chunk("T", "t", "agent_thought"),
+        *(chunk("A"), chunk("B", "n"), chunk("C")),
         {"sessionUpdate": "plan_update", "plan": plan},
         call("c", title="Edit", kind="edit", status="in_progress"),
         call("c", status="completed", locations=[{"path": "/a", "line": 3}]),
@@ -533,7 +532,7 @@ def _v2_script() -> list[Turn]:
     ]
     return [
         Turn(steps, [], "end_turn", ORDERS[0]),
-        Turn([said("E", "o"), call("c", title="Edited")], [], "refusal", ORDERS[1]),
+        Turn([chunk("E", "o"), call("c", title="Edited")], [], "refusal", ORDERS[1]),
     ]
 
 
@@ -553,7 +552,7 @@ async def whole(script: list[Turn], agent_version: Version, log: LossLog | None)
     async with twofold.connect(client_end, version=version, policy=policy) as client:
         greeting.cancel()
         making = asyncio.create_task(client.new_session("/"))
-        agent.answer(await agent.heard("session/new"), {"sessionId": "s"})
+        agent.answer(await agent.receive("session/new"), {"sessionId": "s"})
         session = await making
         acting = asyncio.create_task(act(agent, agent_version, script))
         for number, turn in enumerate(script):
@@ -568,7 +567,7 @@ async def whole(script: list[Turn], agent_version: Version, log: LossLog | None)
 
 async def greet(agent: Raw, version: Version) -> None:
     while True:
-        agent.answer(await agent.heard("initialize"), HELLO_BACK[version])
+        agent.answer(await agent.receive("initialize"), HELLO_BACK[version])
 
 
 def alike(session: Session) -> Any:
@@ -596,8 +595,8 @@ def test_a_whole_client_sees_the_same_with_and_without_a_bridge(version: Version
 FEW, MANY = 1_000, 20_000
 
 
-class AgentSilent(Heard):
-    """A side that forgets what it hears."""
+class AgentSilent(RecordingSide):
+    """A side that drops what it receives."""
 
     def send(self, line: bytes) -> None:
         pass
@@ -635,8 +634,11 @@ def note(update: Json) -> bytes:
 
 
 DOWNWARDS: dict[str, list[Json]] = {
-    "one message": [said("some words ")],
-    "messages that take turns": [said("A", "a"), said("B", "b"), said("T", "a", "agent_thought")],
+    "one message": [chunk("some words ")],
+    "messages that take turns": [
+        *(chunk("A", "a"), chunk("B", "b")),
+        chunk("T", "a", "agent_thought"),
+    ],
     "a tool call": [call(title="Read", status="in_progress"), call(rawOutput={"a": 1})],
     "a terminal": [printed("a line of output " * 20 + "\n")],
     "empty messages": [{"sessionUpdate": "agent_message", "messageId": "m", "content": []}],
@@ -644,7 +646,7 @@ DOWNWARDS: dict[str, list[Json]] = {
     "usage": [USAGE, TITLE],
 }
 UPWARDS: dict[str, list[Json]] = {
-    "one message": [said("some words ")],
+    "one message": [chunk("some words ")],
     "chunks without ids": [
         {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "A"}}
     ],
@@ -691,6 +693,6 @@ def test_what_is_remembered_would_be_seen_to_grow() -> None:
     talk.down.client.side = AgentSilent("client")
 
     def speak(number: int) -> None:
-        talk.down.from_agent(note(said("A", str(number % FEW))))
+        talk.down.from_agent(note(chunk("A", str(number % FEW))))
 
     assert grows(talk.down, lambda number: speak(0 if number < FEW else number)) > 50_000

@@ -14,11 +14,11 @@ LOADS: Json = {"loadSession": True}
 # ---- initialize and authentication ----------------------------------------------------------
 
 
-def test_a_client_that_initializes_once_more_is_told_the_same_again() -> None:
+def test_a_client_that_initializes_once_more_gets_the_same_answer() -> None:
     stage = Stage(initialize_result=b'{"protocolVersion":2}')
     asked = stage.client.ask("initialize", {"protocolVersion": 2})
     assert stage.client.result(asked) == {"protocolVersion": 2}
-    assert stage.agent.heard == []
+    assert stage.agent.messages == []
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_updates_before_the_answer_to_session_new_are_passed_on() -> None:
     asked = stage.client.ask("session/new", {"cwd": "/work"})
     stage.update({"sessionUpdate": "available_commands_update", "availableCommands": []})
     stage.agent.answer(stage.agent.last_asked("session/new"), {"sessionId": "s"})
-    first, second = stage.client.heard
+    first, second = stage.client.messages
     assert first["params"]["update"]["sessionUpdate"] == "available_commands_update"
     assert second["id"] == asked
 
@@ -90,7 +90,7 @@ def test_a_resume_with_replay_is_a_load_and_ends_with_the_state() -> None:
     stage.agent.answer(request["id"], {"modes": modes()})
     stage.clock.run()
     assert stage.client.texts == ["old"]
-    assert [each.get("id") for each in stage.client.heard] == [None, None, None, asked]
+    assert [each.get("id") for each in stage.client.messages] == [None, None, None, asked]
     assert stage.client.states == ["idle"]
     assert stage.client.result(asked)["configOptions"][0]["configId"] == "mode"
 
@@ -141,7 +141,7 @@ def test_what_an_agent_cannot_replay_or_resume_is_refused(able: Json, replay: bo
     error = stage.client.error(asked)
     assert error["code"] == -32601
     assert "session/load" in error["message"]
-    assert stage.agent.heard == []
+    assert stage.agent.messages == []
     assert stage.up.sessions == {}
 
 
@@ -150,10 +150,10 @@ def test_a_replay_from_somewhere_else_is_refused() -> None:
     params = {"sessionId": "s", "cwd": "/", "replayFrom": {"type": "_cursor", "at": 4}}
     asked = stage.client.ask("session/resume", params)
     assert stage.client.error(asked)["code"] == -32602
-    assert stage.agent.heard == []
+    assert stage.agent.messages == []
 
 
-def test_a_resume_in_mid_turn_tells_that_the_session_runs() -> None:
+def test_a_resume_in_mid_turn_reports_that_the_session_runs() -> None:
     stage = Stage()
     stage.prompt()
     stage.chunk()
@@ -173,7 +173,7 @@ def test_a_list_is_the_agents_where_it_has_one() -> None:
     assert stage.client.result(asked) == {"sessions": [info]}
 
 
-def test_an_agent_that_cannot_list_is_said_to_be_one() -> None:
+def test_an_agent_that_cannot_list_is_named_in_the_error() -> None:
     stage = Stage(LOADS)
     stage.session()
     error = stage.client.error(stage.client.ask("session/list", {}))
@@ -223,15 +223,15 @@ def test_a_close_in_mid_turn_ends_the_turn_first(able: Json) -> None:
     assert stage.client.error(waiting)["code"] == -32800
     assert stage.client.result(running)["messageId"]
     assert stage.agent.result(asked) == {"outcome": {"outcome": "cancelled"}}
-    assert stage.agent.told("session/cancel") == [{"sessionId": "s"}]
+    assert stage.agent.notifications("session/cancel") == [{"sessionId": "s"}]
     assert stage.client.states[-1] == "idle:cancelled"
-    assert stage.client.heard[-1]["id"] == closing
-    before = len(stage.client.heard)
+    assert stage.client.messages[-1]["id"] == closing
+    before = len(stage.client.messages)
     stage.chunk("late")
     late = stage.permission("u")
     stage.finish("cancelled")
     assert stage.agent.result(late) == {"outcome": {"outcome": "cancelled"}}
-    assert len(stage.client.heard) == before, "a closed session says nothing"
+    assert len(stage.client.messages) == before, "a closed session sends nothing"
     assert stage.lost == [("", "the session was closed")]
     assert stage.up.sessions == {}
 
@@ -255,7 +255,7 @@ def test_a_session_that_is_used_again_after_its_close_waits_for_the_old_turn() -
 # ---- modes and options ------------------------------------------------------------------------
 
 
-def test_the_option_that_stands_for_the_modes_is_set_as_a_mode() -> None:
+def test_the_option_that_replaces_the_modes_is_set_as_a_mode() -> None:
     stage = Stage()
     stage.session(modes=modes())
     asked = choose(stage, "mode", "code")
@@ -281,6 +281,32 @@ def test_a_mode_update_of_the_agent_is_an_update_of_the_option() -> None:
     assert update["configOptions"][0]["currentValue"] == "code"
 
 
+@pytest.mark.parametrize(
+    ("able", "replay", "method"),
+    [
+        (ALL, True, "session/load"),
+        (ALL, False, "session/resume"),
+        (LOADS, False, "session/load"),
+    ],
+    ids=["load", "resume", "resume by a load"],
+)
+def test_the_modes_of_a_resumed_session_are_those_that_the_agent_answered_with(
+    able: Json, replay: bool, method: str
+) -> None:
+    stage = Stage(able)
+    resume(stage, replay=replay)
+    stage.agent.answer(stage.agent.last_asked(method), {"modes": modes()})
+    stage.clock.run()
+    choose(stage, "mode", "code")
+    (request,) = stage.agent.asked("session/set_mode")
+    assert request["params"] == {"sessionId": "s", "modeId": "code"}
+    stage.update({"sessionUpdate": "current_mode_update", "currentModeId": "code"})
+    (option,) = stage.client.updates[-1]["configOptions"]
+    assert option["currentValue"] == "code"
+    offered = [mode["id"] for mode in modes()["availableModes"]]
+    assert [choice["value"] for choice in option["options"]] == offered
+
+
 OWN_MODE = {
     "id": "session-mode",
     "name": "Mode",
@@ -302,7 +328,7 @@ def test_an_agents_own_option_is_set_as_an_option_and_keeps_its_name() -> None:
     assert (option["configId"], option["currentValue"]) == ("session-mode", "code")
 
 
-def test_setting_another_option_keeps_the_one_that_stands_for_the_modes() -> None:
+def test_setting_another_option_keeps_the_one_that_replaces_the_modes() -> None:
     stage = Stage()
     fast = {"id": "fast", "name": "Fast", "type": "boolean", "currentValue": False}
     stage.session(modes=modes(), configOptions=[fast])
@@ -335,13 +361,13 @@ class FakeOffers:
         self.forgotten.append(session_id)
 
 
-def test_files_and_terminals_are_answered_by_whoever_offers_them() -> None:
+def test_files_and_terminals_are_answered_by_the_side_that_offers_them() -> None:
     offers = FakeOffers()
     stage = Stage(offers=offers)
     asked = stage.agent.ask("fs/read_text_file", {"sessionId": "s", "path": "/x"})
     assert stage.agent.result(asked) == {}
     assert offers.asked == ["fs/read_text_file"]
-    assert stage.client.heard == []
+    assert stage.client.messages == []
 
 
 def test_a_terminal_of_the_bridge_can_be_cancelled() -> None:

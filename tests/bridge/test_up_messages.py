@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from tests.peers.validators import SchemaValidator, Version
 from tests.support.bridge_stage import Json, Stage, choose, modes, resume, text
+from tests.support.sessions import session_of
 from twofold.rpc.frames import LineTooLong
-from twofold.session import Draft, Session
+from twofold.session import Draft
 from twofold.wire import codec, v1, v2
 
 LOADS: Json = {"loadSession": True}
@@ -43,7 +44,7 @@ def test_a_withdrawn_request_is_withdrawn_under_the_id_of_the_other_side() -> No
     asked = stage.client.ask("session/list", {})
     at_agent = stage.agent.last_asked("session/list")
     stage.client.notify("$/cancel_request", {"requestId": asked})
-    assert stage.agent.told("$/cancel_request") == [{"requestId": at_agent}]
+    assert stage.agent.notifications("$/cancel_request") == [{"requestId": at_agent}]
     stage.agent.fail(at_agent, -32800, "Request cancelled")
     assert stage.client.error(asked)["code"] == -32800
 
@@ -54,31 +55,31 @@ def test_a_question_that_the_agent_withdraws_is_withdrawn_at_the_client() -> Non
     asked = stage.permission()
     at_client = stage.client.last_asked("session/request_permission")
     stage.agent.notify("$/cancel_request", {"requestId": asked})
-    assert stage.client.told("$/cancel_request") == [{"requestId": at_client}]
+    assert stage.client.notifications("$/cancel_request") == [{"requestId": at_client}]
     stage.client.fail(at_client, -32800, "Request cancelled")
     assert stage.agent.error(asked)["code"] == -32800
     assert stage.client.states == ["running", "requires_action", "running"]
 
 
-@pytest.mark.parametrize("identity", [None, 4711, "nobody"])
+@pytest.mark.parametrize("identity", [None, 4711, "unknown"])
 def test_withdrawing_what_is_not_there_changes_nothing(identity: Any) -> None:
     stage = Stage()
     stage.client.ask("_x/ask")
     stage.client.notify("$/cancel_request", {"requestId": identity})
     stage.agent.notify("$/cancel_request", {"requestId": identity})
-    assert stage.agent.told("$/cancel_request") == []
-    assert stage.client.told("$/cancel_request") == []
+    assert stage.agent.notifications("$/cancel_request") == []
+    assert stage.client.notifications("$/cancel_request") == []
 
 
-def test_an_answer_that_nobody_waits_for_is_told_and_dropped() -> None:
+def test_an_answer_without_a_pending_request_is_reported_and_dropped() -> None:
     stage = Stage()
     stage.agent.answer(4711, {})
     stage.client.answer("x", {})
     assert [each.kind for each in stage.problems] == ["answer", "answer"]
-    assert stage.client.heard == stage.agent.heard == []
+    assert stage.client.messages == stage.agent.messages == []
 
 
-def test_a_second_answer_is_told_and_dropped() -> None:
+def test_a_second_answer_is_reported_and_dropped() -> None:
     stage = Stage()
     asked = stage.client.ask("_x/ask")
     at_agent = stage.agent.last_asked("_x/ask")
@@ -93,42 +94,42 @@ def test_a_second_answer_is_told_and_dropped() -> None:
 ODD_JSON = b'{ "a" :1.50,  "b":[ 1e2,"\\u00e9"], "a":2 }'
 
 
-@pytest.mark.parametrize("method", ["_x/ask", "unheard/of", "session/archive"])
-def test_methods_that_nobody_knows_pass_unread_both_ways(method: str) -> None:
+@pytest.mark.parametrize("method", ["_x/ask", "unknown/method", "session/archive"])
+def test_unknown_methods_pass_unread_both_ways(method: str) -> None:
     stage = Stage()
     asks = b'{"jsonrpc":"2.0","id":"q","method":"%b","params":%b}' % (method.encode(), ODD_JSON)
-    stage.client.say(asks)
-    stage.agent.say(b'{"jsonrpc":"2.0","id":1,"result":%b}' % ODD_JSON)
-    stage.agent.say(asks)
+    stage.client.send(asks)
+    stage.agent.send(b'{"jsonrpc":"2.0","id":1,"result":%b}' % ODD_JSON)
+    stage.agent.send(asks)
     answered, asked_back = stage.client.lines
     assert ODD_JSON in stage.agent.lines[0]
     assert answered == b'{"jsonrpc":"2.0","id":"q","result":%b}\n' % ODD_JSON
     assert ODD_JSON in asked_back
 
 
-def test_notifications_that_nobody_knows_pass_both_ways() -> None:
+def test_unknown_notifications_pass_both_ways() -> None:
     stage = Stage()
-    stage.client.notify("_x/told", {"n": 1})
+    stage.client.notify("_x/note", {"n": 1})
     stage.client.notify("_x/bare")
-    stage.agent.notify("_x/told", [2])
+    stage.agent.notify("_x/note", [2])
     stage.agent.notify("elicitation/complete", {"elicitationId": "e"})
-    assert stage.agent.heard == [
-        {"jsonrpc": "2.0", "method": "_x/told", "params": {"n": 1}},
+    assert stage.agent.messages == [
+        {"jsonrpc": "2.0", "method": "_x/note", "params": {"n": 1}},
         {"jsonrpc": "2.0", "method": "_x/bare"},
     ]
-    assert stage.client.told("_x/told") == [[2]]
-    assert stage.client.told("elicitation/complete") == [{"elicitationId": "e"}]
+    assert stage.client.notifications("_x/note") == [[2]]
+    assert stage.client.notifications("elicitation/complete") == [{"elicitationId": "e"}]
 
 
 @pytest.mark.parametrize(
     "method",
     ["fs/read_text_file", "fs/write_text_file", "terminal/create", "terminal/wait_for_exit"],
 )
-def test_files_and_terminals_that_nobody_offered_are_refused(method: str) -> None:
+def test_files_and_terminals_that_are_not_offered_are_refused(method: str) -> None:
     stage = Stage()
     asked = stage.agent.ask(method, {"sessionId": "s", "path": "/x"})
     assert stage.agent.error(asked)["code"] == -32601
-    assert stage.client.heard == []
+    assert stage.client.messages == []
 
 
 @pytest.mark.parametrize("method", ["tool_call/cancel", "terminal/cancel"])
@@ -136,7 +137,7 @@ def test_what_version_1_cannot_cancel_is_refused(method: str) -> None:
     stage = Stage()
     asked = stage.client.ask(method, {"sessionId": "s", "toolCallId": "t", "terminalId": "t"})
     assert stage.client.error(asked)["code"] == -32601
-    assert stage.agent.heard == []
+    assert stage.agent.messages == []
 
 
 # ---- noise ------------------------------------------------------------------------------------
@@ -153,9 +154,9 @@ def test_what_version_1_cannot_cancel_is_refused(method: str) -> None:
         b"\xff\xfe",
     ],
 )
-def test_noise_is_told_and_passed_over(noise: bytes) -> None:
+def test_noise_is_reported_and_skipped(noise: bytes) -> None:
     stage = Stage()
-    stage.agent.say(noise)
+    stage.agent.send(noise)
     stage.chunk("after")
     assert stage.client.texts == ["after"]
     assert [each.kind for each in stage.problems] == ["noise"]
@@ -179,7 +180,7 @@ def test_a_malformed_request_of_the_client_is_refused(method: str, params: Any) 
     stage = Stage()
     asked = stage.client.ask(method, params)
     assert stage.client.error(asked)["code"] == -32602
-    assert stage.agent.heard == []
+    assert stage.agent.messages == []
     assert stage.pending == []
 
 
@@ -192,17 +193,17 @@ def test_a_malformed_permission_of_the_agent_is_refused() -> None:
     assert stage.client.asked() == []
 
 
-def test_a_malformed_notification_is_told_and_passed_over() -> None:
+def test_a_malformed_notification_is_reported_and_skipped() -> None:
     stage = Stage()
     stage.client.notify("session/cancel", {})
     stage.client.notify("$/cancel_request", {"requestId": [1]})
     stage.agent.notify("session/update", {"sessionId": "s"})
     stage.agent.notify("session/update", {"update": {}})
     assert len(stage.problems) == 4
-    assert stage.client.heard == stage.agent.heard == []
+    assert stage.client.messages == stage.agent.messages == []
 
 
-def test_a_malformed_part_that_may_be_left_out_is_left_out_and_told() -> None:
+def test_a_malformed_part_that_may_be_left_out_is_left_out_and_reported() -> None:
     stage = Stage()
     stage.update({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T", "status": 5})
     (update,) = stage.client.updates
@@ -230,25 +231,25 @@ def test_a_malformed_answer_of_the_client_is_an_error_for_the_agent() -> None:
 
 
 @pytest.mark.parametrize("error", ["no", None, {"code": "x"}, [1]])
-def test_an_error_that_is_none_is_an_error_all_the_same(error: Any) -> None:
+def test_a_malformed_error_is_an_error_all_the_same(error: Any) -> None:
     stage = Stage()
     asked = stage.client.ask("session/list", {})
     at_agent = stage.agent.last_asked("session/list")
-    stage.agent.say({"jsonrpc": "2.0", "id": at_agent, "error": error})
+    stage.agent.send({"jsonrpc": "2.0", "id": at_agent, "error": error})
     assert stage.client.error(asked)["code"] == -32603
 
 
 def test_the_entries_of_a_batch_go_one_by_one_and_the_answers_come_back_in_one() -> None:
     stage = Stage()
     batch = [{"jsonrpc": "2.0", "id": n, "method": "_x/ask"} for n in (1, 1, "a")]
-    stage.client.say([*batch, 5])
+    stage.client.send([*batch, 5])
     requests = stage.agent.asked("_x/ask")
     for number, each in enumerate(requests[:2]):
-        stage.agent.say({"jsonrpc": "2.0", "id": each["id"], "result": number})
-        assert not stage.client.heard
+        stage.agent.send({"jsonrpc": "2.0", "id": each["id"], "result": number})
+        assert not stage.client.messages
     last = requests[2]["id"]
-    stage.agent.say([{"jsonrpc": "2.0", "id": last, "error": {"code": 5, "message": "no"}}])
-    (answers,) = stage.client.heard
+    stage.agent.send([{"jsonrpc": "2.0", "id": last, "error": {"code": 5, "message": "no"}}])
+    (answers,) = stage.client.messages
     assert sorted(map(summary, answers)) == [
         ("1", 0),
         ("1", 1),
@@ -264,13 +265,13 @@ def summary(answer: Any) -> tuple[str, Any]:
 
 def test_a_request_with_an_impossible_id_is_refused() -> None:
     stage = Stage()
-    stage.client.say({"jsonrpc": "2.0", "id": {}, "method": "session/list"})
-    (refused,) = stage.client.heard
+    stage.client.send({"jsonrpc": "2.0", "id": {}, "method": "session/list"})
+    (refused,) = stage.client.messages
     assert refused["id"] is None
     assert refused["error"]["code"] == -32600
 
 
-def test_whatever_goes_wrong_inside_is_told_and_the_next_message_is_read(
+def test_whatever_goes_wrong_inside_is_reported_and_the_next_message_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage = Stage()
@@ -286,8 +287,8 @@ def test_whatever_goes_wrong_inside_is_told_and_the_next_message_is_read(
     error = stage.client.error(choose(stage, "mode", "code"))
     assert error == {"code": -32603, "message": "Internal error"}
     assert [each.kind for each in stage.problems] == ["handler", "handler"]
-    stage.chunk("heard", session="other")
-    assert stage.client.texts == ["heard"]
+    stage.chunk("text", session="other")
+    assert stage.client.texts == ["text"]
 
 
 # ---- variants and losses ----------------------------------------------------------------------
@@ -300,7 +301,7 @@ def test_an_update_of_an_unknown_kind_passes_as_it_is() -> None:
     assert stage.client.updates == [update]
 
 
-def test_what_a_session_does_is_said_by_the_bridge_alone() -> None:
+def test_only_the_bridge_sends_the_state_of_a_session() -> None:
     stage = Stage()
     stage.prompt()
     stage.chunk()
@@ -328,7 +329,7 @@ def test_a_version_1_variant_never_reaches_a_version_2_client() -> None:
     ]
 
 
-def test_what_stands_beside_an_update_is_carried() -> None:
+def test_the_unknown_fields_of_an_update_notification_are_kept() -> None:
     stage = Stage()
     params = {
         "sessionId": "s",
@@ -337,9 +338,9 @@ def test_what_stands_beside_an_update_is_carried() -> None:
         "_extra": [2],
     }
     stage.agent.notify("session/update", params)
-    (told,) = stage.client.told("session/update")
-    assert (told["_meta"], told["_extra"]) == ({"trace": 1}, [2])
-    assert told["update"]["content"] == text("a")
+    (note,) = stage.client.notifications("session/update")
+    assert (note["_meta"], note["_extra"]) == ({"trace": 1}, [2])
+    assert note["update"]["content"] == text("a")
 
 
 def metas(stage: Stage) -> list[Any]:
@@ -357,9 +358,7 @@ def test_metadata_of_a_call_is_replaced_also_where_it_is_merged() -> None:
     stage.update({**patch, "_meta": None})
     stage.update({**patch, "_meta": {"c": 3}})
     assert metas(stage) == [{"a": 1, "b": 1}, {"b": 2, "a": None}, {"c": 3, "b": None}]
-    session = Session("s", Draft.NOVEMBER)
-    for update in stage.client.updates:
-        session.apply(codec.read(update, v2.SessionUpdate))
+    session = session_of(*stage.client.updates, draft=Draft.NOVEMBER)
     assert session.tool_calls["t"].meta == {"c": 3}
     stage.update(call)  # as a whole
     session.apply(codec.read(stage.client.updates[-1], v2.SessionUpdate))
@@ -371,7 +370,7 @@ def test_metadata_of_a_call_is_replaced_also_where_it_is_merged() -> None:
     assert stage.lost == []
 
 
-def test_a_loss_is_told_once_per_kind_and_recorded_every_time() -> None:
+def test_a_loss_is_reported_once_per_kind_and_recorded_every_time() -> None:
     stage = Stage()
     for line in range(3):
         locations = [{"path": "/a", "line": 5}] * line + [{"path": "/a", "line": 0}]
@@ -397,7 +396,7 @@ def test_strict_passes_nothing_on_that_would_lose_something() -> None:
     server = {"type": "_socket", "name": "m"}
     asked = stage.client.ask("session/new", {"cwd": "/", "mcpServers": [server]})
     assert stage.client.error(asked)["code"] == -32602
-    assert stage.agent.heard == []
+    assert stage.agent.messages == []
     assert stage.log.refused == 2
     stage.chunk("fine")
     assert stage.client.texts == ["fine"]
@@ -411,7 +410,7 @@ def too_long(message: Json) -> LineTooLong:
     return LineTooLong(len(data), 100, data[:512], data[-512:])
 
 
-def test_nobody_waits_for_an_answer_that_was_too_long() -> None:
+def test_a_request_fails_if_its_answer_is_too_long() -> None:
     stage = Stage()
     asked = stage.client.ask("session/list", {})
     at_agent = stage.agent.last_asked("session/list")
@@ -425,7 +424,7 @@ def test_a_request_that_was_too_long_is_refused() -> None:
     stage = Stage()
     stage.up.from_client(too_long({"id": 5, "method": "_x/ask", "params": ["x" * 1000]}))
     assert stage.client.error(5)["code"] == -32600
-    assert stage.agent.heard == []
+    assert stage.agent.messages == []
 
 
 # ---- whatever comes ---------------------------------------------------------------------------
@@ -458,16 +457,16 @@ MESSAGES = (
 
 @settings(max_examples=150)
 @given(st.lists(st.tuples(st.booleans(), MESSAGES | st.binary(max_size=20)), max_size=12))
-def test_nothing_that_a_side_says_makes_the_translation_raise(
-    said: list[tuple[bool, Json | bytes]],
+def test_no_message_of_a_side_makes_the_translation_raise(
+    messages: list[tuple[bool, Json | bytes]],
 ) -> None:
     stage = Stage()
-    for by_client, message in said:
+    for by_client, message in messages:
         side = stage.client if by_client else stage.agent
         data = message if isinstance(message, bytes) else {"jsonrpc": "2.0", **message}
         if isinstance(data, bytes) and b"\n" in data:
             continue
-        side.say(data)
+        side.send(data)
         stage.clock.run()
     assert [each for each in stage.problems if each.kind == "handler"] == []
     stage.die()
@@ -479,7 +478,7 @@ def test_nothing_that_a_side_says_makes_the_translation_raise(
 # ---- what each side gets is what its version allows -------------------------------------------
 
 
-def test_what_each_side_is_told_is_valid_in_its_version(valid: SchemaValidator) -> None:
+def test_what_each_side_is_sent_is_valid_in_its_version(valid: SchemaValidator) -> None:
     stage = Stage(LOADS)
     stage.session(modes=modes())
     stage.prompt()
@@ -499,9 +498,9 @@ def test_what_each_side_is_told_is_valid_in_its_version(valid: SchemaValidator) 
     resume(stage, replay=True)
     stage.client.ask("auth/login", {"methodId": "m"})
     stage.client.ask("session/list", {})
-    told: list[tuple[Version, str, Any]]
-    told = [(2, "SessionUpdate", each) for each in stage.client.updates]
-    told += [(2, "RequestPermissionRequest", each["params"]) for each in stage.client.asked()]
+    sent: list[tuple[Version, str, Any]]
+    sent = [(2, "SessionUpdate", each) for each in stage.client.updates]
+    sent += [(2, "RequestPermissionRequest", each["params"]) for each in stage.client.asked()]
     names = {
         "session/new": "NewSessionRequest",
         "session/load": "LoadSessionRequest",
@@ -509,7 +508,8 @@ def test_what_each_side_is_told_is_valid_in_its_version(valid: SchemaValidator) 
         "session/set_mode": "SetSessionModeRequest",
         "authenticate": "AuthenticateRequest",
     }
-    told += [(1, names[each["method"]], each["params"]) for each in stage.agent.asked()]
-    told += [(1, "CancelNotification", each) for each in stage.agent.told("session/cancel")]
-    assert {name for _, name, _ in told} >= set(names.values())
-    assert [found for each in told if (found := valid(each[0], "stable", *each[1:]))] == []
+    sent += [(1, names[each["method"]], each["params"]) for each in stage.agent.asked()]
+    cancels = stage.agent.notifications("session/cancel")
+    sent += [(1, "CancelNotification", each) for each in cancels]
+    assert {name for _, name, _ in sent} >= set(names.values())
+    assert [found for each in sent if (found := valid(each[0], "stable", *each[1:]))] == []

@@ -27,7 +27,7 @@ class Race:
         self.prompts: list[Any] = []
         self.closes: list[Any] = []
         self.questions: list[Any] = []
-        self.said: list[str] = []
+        self.sent: list[str] = []
         self.answered_by_agent: set[Any] = set()
         self.answered_by_client: set[Any] = set()
         self.unasked: set[Any] = set()
@@ -46,11 +46,11 @@ class Race:
         self.stage.clock.run()
 
     def update(self) -> None:
-        words = f"update {len(self.said)}"
+        words = f"update {len(self.sent)}"
         closed = self.stage.up.session("s").muted == "closed"
         self.stage.chunk(words)
         if not closed:
-            self.said.append(words)
+            self.sent.append(words)
 
     def ask(self) -> None:
         self.questions.append(self.stage.permission(f"t{len(self.questions)}"))
@@ -62,10 +62,10 @@ class Race:
 
     def unask(self) -> None:
         """The agent withdraws a question; an answer is due all the same."""
-        before = len(self.stage.client.told("$/cancel_request"))
+        before = len(self.stage.client.notifications("$/cancel_request"))
         if self.questions:
             self.stage.agent.notify("$/cancel_request", {"requestId": self.questions[-1]})
-        new = self.stage.client.told("$/cancel_request")[before:]
+        new = self.stage.client.notifications("$/cancel_request")[before:]
         self.unasked |= {each["requestId"] for each in new}
 
     def answer(self) -> None:
@@ -126,8 +126,8 @@ class Race:
     def open_questions(self) -> set[Any]:
         """What the client was asked and neither has answered nor need answer."""
         client = self.stage.client
-        told = [each["requestId"] for each in client.told("$/cancel_request")]
-        withdrawn = {each for each in told if told.count(each) > (each in self.unasked)}
+        requests = [each["requestId"] for each in client.notifications("$/cancel_request")]
+        withdrawn = {each for each in requests if requests.count(each) > (each in self.unasked)}
         return {each["id"] for each in client.asked()} - withdrawn - self.answered_by_client
 
     def check(self) -> None:
@@ -136,8 +136,9 @@ class Race:
         requests = [*self.prompts, *self.closes]
         assert all(len(stage.client.answers(each)) <= 1 for each in requests)
         assert all(len(stage.agent.answers(each)) <= 1 for each in self.questions)
-        assert stage.client.texts == self.said
-        cancels, turns = stage.agent.told("session/cancel"), stage.agent.asked("session/prompt")
+        assert stage.client.texts == self.sent
+        cancels = stage.agent.notifications("session/cancel")
+        turns = stage.agent.asked("session/prompt")
         assert len(cancels) <= len(turns)
         states = stage.client.states
         assert len(_ends(states)) <= len(self._acknowledged())
@@ -168,9 +169,9 @@ class Race:
         assert all(len(self.stage.agent.answers(each)) == 1 for each in self.questions)
 
     def check_fold(self) -> None:
-        """What the client was told adds up, and nothing in it was passed over."""
+        """What the client received adds up, and nothing was skipped."""
         session, faults = Session("s"), list[Fault]()
-        for message in self.stage.client.heard:
+        for message in self.stage.client.messages:
             method, params = message.get("method"), message.get("params", {})
             if method == "session/update":
                 data = codec.encode(params["update"])

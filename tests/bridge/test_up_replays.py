@@ -3,10 +3,9 @@
 import pytest
 
 from tests.support.bridge_stage import ALL, Json, Stage, resume, text
+from tests.support.sessions import session_of
 from twofold.bridge.exchange import QUIET, REPLAY
 from twofold.bridge.lifting import KNOWN
-from twofold.session import Session
-from twofold.wire import codec, v2
 
 LOADS: Json = {"loadSession": True}
 SILENT: Json = {}
@@ -32,7 +31,7 @@ def answer_load(stage: Stage) -> None:
 
 
 def replay(stage: Stage, *messages: str, ids: bool = False) -> list[Json]:
-    """The client has a session told again; `u:` begins what the user said. What the client got."""
+    """Replay a session, `u:` begins a message of the user; returns what the client received."""
     before = len(stage.client.updates)
     resume(stage, replay=True)
     for number, message in enumerate(messages):
@@ -53,12 +52,9 @@ def users(updates: list[Json]) -> list[str]:
 
 
 def folded(updates: list[Json]) -> list[tuple[str, str]]:
-    session = Session("s")
-    for update in updates:
-        session.apply(codec.read(update, v2.SessionUpdate))
     return [
         (message_id, message.text)
-        for messages in session.messages.values()
+        for messages in session_of(*updates).messages.values()
         for message_id, message in messages.items()
     ]
 
@@ -71,8 +67,8 @@ def test_a_replayed_user_message_has_the_id_of_its_prompt(ids: bool) -> None:
     stage = Stage(ALL)
     stage.session()
     prompts = [turn(stage, words) for words in ("first", "second", "first")]
-    told = replay(stage, "u:first", "a:x", "u:second", "a:x", "u:first", "a:x", ids=ids)
-    assert users(told) == prompts
+    replayed = replay(stage, "u:first", "a:x", "u:second", "a:x", "u:first", "a:x", ids=ids)
+    assert users(replayed) == prompts
     again = replay(stage, "u:first", "a:x", "u:second", "a:x", "u:first", "a:x", ids=ids)
     assert users(again) == prompts
     assert turn(stage, "fourth") not in prompts
@@ -85,16 +81,16 @@ def test_the_names_are_the_same_in_the_next_process(ids: bool) -> None:
     prompts = [turn(first, "one"), turn(first, "two")]
     second, third = Stage(ALL), Stage(LOADS)
     history = ("u:one", "a:reply", "u:two", "a:reply")
-    told = replay(second, *history, ids=ids)
-    assert users(told) == prompts
-    assert told == replay(third, *history, ids=ids)
+    replayed = replay(second, *history, ids=ids)
+    assert users(replayed) == prompts
+    assert replayed == replay(third, *history, ids=ids)
     # and so are those of what follows
     assert turn(second, "three") == turn(third, "three")
     fourth = Stage(ALL)
     assert users(replay(fourth, *history, "u:three"))[-1] == second.client.updates[-4]["messageId"]
 
 
-def test_a_replay_that_nobody_sees_counts() -> None:
+def test_a_replay_that_is_not_forwarded_counts() -> None:
     seen, unseen = Stage(LOADS), Stage(LOADS)
     replay(seen, "u:one", "a:x", "u:two", "a:x")
     resume(unseen, replay=False)
@@ -122,16 +118,16 @@ OTHERWISE: dict[str, tuple[list[str], list[int | None]]] = {
 
 @pytest.mark.parametrize("name", OTHERWISE)
 def test_what_an_agent_replays_otherwise_is_followed_by_its_text(name: str) -> None:
-    said, expected = OTHERWISE[name]
+    texts, expected = OTHERWISE[name]
     stage = Stage(ALL)
     stage.session()
     prompts = [turn(stage, words) for words in ("one", "two", "three")]
-    told = replay(stage, *(each for words in said for each in (f"u:{words}", "a:x")))
-    names = users(told)
+    replayed = replay(stage, *(each for words in texts for each in (f"u:{words}", "a:x")))
+    names = users(replayed)
     assert (
-        users(replay(stage, *(each for words in said for each in (f"u:{words}", "a:x")))) == names
+        users(replay(stage, *(each for words in texts for each in (f"u:{words}", "a:x")))) == names
     )
-    assert len(names) == len(said), "each message has a name of its own"
+    assert len(names) == len(texts), "each message has a name of its own"
     for message_id, place in zip(names, expected, strict=True):
         assert (message_id in prompts) == (place is not None)
         if place is not None:
@@ -139,25 +135,25 @@ def test_what_an_agent_replays_otherwise_is_followed_by_its_text(name: str) -> N
     assert turn(stage, "later") not in {*prompts, *names}
 
 
-def test_prompts_that_nothing_came_between_are_told_apart_again() -> None:
+def test_prompts_that_nothing_came_between_are_separated_again() -> None:
     stage = Stage(ALL)
     stage.session()
     first = stage.prompt("one")
     stage.cancel()
     stage.finish("cancelled")
     second = turn(stage, "two")
-    told = replay(stage, "u:one", "u:two", "a:x")
-    assert users(told) == [stage.client.result(first)["messageId"], second]
-    assert dict(folded(told))[second] == "two"
+    replayed = replay(stage, "u:one", "u:two", "a:x")
+    assert users(replayed) == [stage.client.result(first)["messageId"], second]
+    assert dict(folded(replayed))[second] == "two"
 
 
 def test_the_pieces_of_a_replayed_prompt_stay_together() -> None:
     stage = Stage(ALL)
     stage.session()
     prompts = [turn(stage, "one and two"), turn(stage, "two")]
-    told = replay(stage, "u:one and ", "u:two", "a:x", "u:two", "a:x")
-    assert users(told) == prompts
-    assert dict(folded(told))[prompts[0]] == "one and two"
+    replayed = replay(stage, "u:one and ", "u:two", "a:x", "u:two", "a:x")
+    assert users(replayed) == prompts
+    assert dict(folded(replayed))[prompts[0]] == "one and two"
 
 
 def test_a_prompt_that_was_refused_at_once_has_no_place() -> None:
@@ -184,9 +180,9 @@ def test_a_session_that_goes_on_without_its_past_has_names_of_its_own() -> None:
         new = {each["messageId"] for each in stage.client.updates if "messageId" in each}
         assert not new & taken
         taken |= new
-        told = replay(stage, "u:one", "a:x", "u:two", "a:x", "u:three", "a:x")
-        assert users(told)[-1] == prompt
-        assert turn(stage, "four") not in {*users(told), *taken}
+        replayed = replay(stage, "u:one", "a:x", "u:two", "a:x", "u:three", "a:x")
+        assert users(replayed)[-1] == prompt
+        assert turn(stage, "four") not in {*users(replayed), *taken}
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -224,11 +220,11 @@ def test_what_is_known_of_the_prompts_is_bounded() -> None:
     numbers = range(KNOWN + 20)
     prompts = [turn(stage, f"prompt {number}") for number in numbers]
     assert len(stage.up.session("s").lifting._users) == KNOWN
-    told = replay(stage, *(each for n in numbers for each in (f"u:prompt {n}", "a:x")))
-    assert users(told) == prompts
+    replayed = replay(stage, *(each for n in numbers for each in (f"u:prompt {n}", "a:x")))
+    assert users(replayed) == prompts
 
 
-# ---- announced before they are told ------------------------------------------------------------
+# ---- announced before they are sent ------------------------------------------------------------
 
 
 def test_a_client_that_has_a_message_already_does_not_append_to_it() -> None:
@@ -250,9 +246,9 @@ def test_each_replayed_message_is_announced_once_before_its_first_chunk() -> Non
         stage.update({**update, "content": text(words)})
     stage.chunk("T", "agent_thought_chunk")
     answer_load(stage)
-    told = [(each["sessionUpdate"], each.get("messageId")) for each in stage.client.updates]
-    thought = told[5][1]
-    assert told == [
+    replayed = [(each["sessionUpdate"], each.get("messageId")) for each in stage.client.updates]
+    thought = replayed[5][1]
+    assert replayed == [
         *(("agent_message", "a"), ("agent_message_chunk", "a")),
         *(("agent_message", "b"), ("agent_message_chunk", "b")),
         ("agent_message_chunk", "a"),
@@ -281,7 +277,7 @@ def test_a_replay_in_two_halves_comes_before_the_answer() -> None:
         stage.chunk(words)
     stage.clock.elapse(QUIET)
     assert stage.client.result(asked) == {}
-    assert stage.client.heard[-1]["id"] == asked
+    assert stage.client.messages[-1]["id"] == asked
     assert stage.client.texts == ["one", "two", "three"]
     assert stage.clock.waiting == {}
 
@@ -319,7 +315,7 @@ def test_nothing_of_a_replay_reaches_a_client_that_asked_for_none(halves: tuple[
 
 
 @pytest.mark.parametrize("event", ["prompt", "death", "close", "resume", "departure"])
-def test_nobody_waits_for_a_silence_that_something_else_ends(event: str) -> None:
+def test_a_wait_for_silence_ends_early_with_the_next_event(event: str) -> None:
     stage = Stage(ALL)
     asked = resume(stage, replay=True)
     stage.agent.answer(stage.agent.last_asked("session/load"), {})
@@ -355,12 +351,12 @@ def test_a_session_that_is_open_here_goes_on_without_the_agent() -> None:
     stage = Stage(SILENT)
     stage.session(modes={"currentModeId": "a", "availableModes": [{"id": "a", "name": "A"}]})
     turn(stage, "one")
-    count = len(stage.agent.heard)
+    count = len(stage.agent.messages)
     asked = resume(stage, replay=False)
     (option,) = stage.client.result(asked)["configOptions"]
     assert option["currentValue"] == "a"
     assert stage.client.states[-1] == "idle"
-    assert len(stage.agent.heard) == count
+    assert len(stage.agent.messages) == count
     assert stage.lost == []
     turn(stage, "two")
 

@@ -38,10 +38,10 @@ def show_life(stage: Stage, sign: str) -> None:
 def test_a_prompt_is_acknowledged_at_the_first_sign_of_life(sign: str) -> None:
     stage = Stage()
     prompt = stage.prompt("hello")
-    assert stage.client.heard == []
+    assert stage.client.messages == []
     assert [seconds for seconds, _ in stage.clock.waiting.values()] == [ACKNOWLEDGE]
     show_life(stage, sign)
-    result, message, running = stage.client.heard[:3]
+    result, message, running = stage.client.messages[:3]
     assert result["id"] == prompt
     message_id = result["result"]["messageId"]
     assert message["params"]["update"] == {
@@ -158,7 +158,7 @@ def _turn(stage: Stage) -> Any:
     return prompt
 
 
-def test_a_prompt_that_version_1_cannot_say_is_refused() -> None:
+def test_a_prompt_that_version_1_cannot_express_is_refused() -> None:
     stage = Stage()
     params = {"sessionId": "s", "prompt": [{"type": "_hologram"}]}
     asked = stage.client.ask("session/prompt", params)
@@ -190,8 +190,9 @@ def test_sessions_do_not_wait_for_each_other() -> None:
     first, second = stage.agent.asked("session/prompt")
     stage.agent.answer(second["id"], {"stopReason": "end_turn"})
     stage.agent.answer(first["id"], {"stopReason": "refusal"})
-    told = [(each["sessionId"], each["update"]) for each in stage.client.told("session/update")]
-    ends = [(name, each["stopReason"]) for name, each in told if each.get("state") == "idle"]
+    updates = stage.client.notifications("session/update")
+    sent = [(each["sessionId"], each["update"]) for each in updates]
+    ends = [(name, each["stopReason"]) for name, each in sent if each.get("state") == "idle"]
     assert ends == [("t", "end_turn"), ("s", "refusal")]
 
 
@@ -259,7 +260,7 @@ def test_a_question_from_before_the_turn_is_not_one_of_the_turn() -> None:
     stage.allow()
     assert stage.client.states == ["running", "requires_action", "running"]
     stage.finish()
-    assert stage.client.told("$/cancel_request") == [], "the first question is still open"
+    assert stage.client.notifications("$/cancel_request") == [], "the first question is still open"
 
 
 def test_a_question_of_an_unknown_mode_belongs_to_its_session_too() -> None:
@@ -275,7 +276,7 @@ def test_a_question_that_the_agent_does_not_wait_for_is_void_at_the_end_of_the_t
     asked = stage.permission()
     stage.finish()
     at_client = stage.client.last_asked("session/request_permission")
-    assert stage.client.told("$/cancel_request") == [{"requestId": at_client}]
+    assert stage.client.notifications("$/cancel_request") == [{"requestId": at_client}]
     assert stage.agent.result(asked) == CANCELLED
     assert stage.client.states == ["running", "requires_action", "idle:end_turn"]
     stage.allow()
@@ -319,10 +320,10 @@ def test_a_question_about_a_prompt_is_about_its_session() -> None:
 def test_a_question_about_a_request_that_is_not_pending_is_refused(identity: Any) -> None:
     stage = Stage()
     assert stage.agent.error(elicit(stage, requestId=identity))["code"] == -32602
-    assert stage.client.heard == []
+    assert stage.client.messages == []
 
 
-def test_a_question_of_a_kind_that_nobody_knows_names_its_request_as_the_client_does() -> None:
+def test_a_question_of_an_unknown_kind_names_its_request_by_the_id_of_the_client() -> None:
     stage = Stage()
     login = stage.client.ask("auth/login", {"methodId": "token"}, identity="L")
     at_agent = stage.agent.last_asked("authenticate")
@@ -338,15 +339,15 @@ def test_a_cancel_is_passed_on_only_if_a_turn_runs() -> None:
     stage = Stage()
     stage.session()
     stage.cancel()
-    stage.cancel("a session that nobody made")
-    assert stage.agent.told("session/cancel") == []
+    stage.cancel("a session that does not exist")
+    assert stage.agent.notifications("session/cancel") == []
     stage.prompt()
     stage.cancel()
     stage.cancel()
-    assert stage.agent.told("session/cancel") == [{"sessionId": "s"}]
+    assert stage.agent.notifications("session/cancel") == [{"sessionId": "s"}]
     stage.finish("cancelled")
     stage.cancel()
-    assert len(stage.agent.told("session/cancel")) == 1
+    assert len(stage.agent.notifications("session/cancel")) == 1
     assert stage.client.states == ["running", "idle:cancelled"]
 
 
@@ -368,9 +369,9 @@ def test_a_cancel_settles_what_the_agent_asked_on_both_sides() -> None:
     assert stage.agent.result(permission) == CANCELLED
     assert stage.agent.result(question) == {"action": "cancel"}
     asked = [each["id"] for each in stage.client.asked()]
-    assert [each["requestId"] for each in stage.client.told("$/cancel_request")] == asked
-    told = [each.get("method") for each in stage.agent.heard]
-    assert told == ["session/prompt", "session/cancel", None, None]
+    assert [each["requestId"] for each in stage.client.notifications("$/cancel_request")] == asked
+    methods = [each.get("method") for each in stage.agent.messages]
+    assert methods == ["session/prompt", "session/cancel", None, None]
     assert stage.client.states == ["running", "requires_action", "running"]
 
 
@@ -453,8 +454,8 @@ def test_a_withdrawn_prompt_that_was_not_acknowledged_is_cancelled_alone() -> No
     stage = Stage()
     withdrawn, last = stage.prompt("a"), stage.prompt("b")
     stage.client.notify("$/cancel_request", {"requestId": withdrawn})
-    assert stage.agent.told("session/cancel") == [{"sessionId": "s"}]
-    assert stage.agent.told("$/cancel_request") == []
+    assert stage.agent.notifications("session/cancel") == [{"sessionId": "s"}]
+    assert stage.agent.notifications("$/cancel_request") == []
     stage.finish("cancelled")
     stage.finish()
     assert stage.client.result(last)["messageId"]
@@ -468,15 +469,15 @@ def test_a_prompt_that_was_acknowledged_cannot_be_withdrawn() -> None:
     stage.client.notify("$/cancel_request", {"requestId": prompt})
     again = stage.client.ask("_x/ask", identity=prompt)
     stage.client.notify("$/cancel_request", {"requestId": again})
-    assert stage.agent.told("session/cancel") == []
+    assert stage.agent.notifications("session/cancel") == []
     asked = stage.agent.last_asked("_x/ask")
-    assert stage.agent.told("$/cancel_request") == [{"requestId": asked}]
+    assert stage.agent.notifications("$/cancel_request") == [{"requestId": asked}]
 
 
 # ---- the end ----------------------------------------------------------------------------------
 
 
-def test_a_death_settles_everything_and_says_why() -> None:
+def test_the_death_of_the_agent_settles_everything_with_the_reason() -> None:
     stage = Stage()
     listing = stage.client.ask("session/list", {})
     running, waiting = stage.prompt("a"), stage.prompt("b")
@@ -487,18 +488,19 @@ def test_a_death_settles_everything_and_says_why() -> None:
         assert stage.client.error(identity)["data"] == {"exitCode": 3, "stderr": "boom"}
     assert stage.client.result(running)["messageId"]
     at_client = stage.client.last_asked("session/request_permission")
-    assert stage.client.told("$/cancel_request") == [{"requestId": at_client}]
+    assert stage.client.notifications("$/cancel_request") == [{"requestId": at_client}]
     idle = stage.client.updates[-1]
     assert (idle["state"], idle["stopReason"]) == ("idle", "error")
     assert idle["error"]["data"]["exitCode"] == 3
     assert stage.pending == []
     assert stage.clock.waiting == {}
-    withdrawal = next(each for each in stage.client.heard if "requestId" in each.get("params", {}))
-    assert stage.client.heard.index(withdrawal) < len(stage.client.heard) - 1
+    messages = stage.client.messages
+    withdrawal = next(each for each in messages if "requestId" in each.get("params", {}))
+    assert messages.index(withdrawal) < len(messages) - 1
 
 
 @pytest.mark.parametrize("method", ["session/list", "session/prompt", "_x/ask"])
-def test_whoever_asks_after_a_death_is_told_at_once(method: str) -> None:
+def test_a_request_after_a_death_fails_at_once(method: str) -> None:
     stage = Stage()
     stage.die()
     params: Json = {"sessionId": "s", "prompt": [text("a")]}
@@ -507,7 +509,7 @@ def test_whoever_asks_after_a_death_is_told_at_once(method: str) -> None:
     assert stage.pending == []
 
 
-def test_when_the_client_leaves_the_agent_is_told_to_stop_and_gets_its_answers() -> None:
+def test_when_the_client_leaves_the_agent_is_cancelled_and_gets_its_answers() -> None:
     stage = Stage()
     stage.prompt()
     login = stage.client.ask("auth/login", {"methodId": "token"})
@@ -516,7 +518,7 @@ def test_when_the_client_leaves_the_agent_is_told_to_stop_and_gets_its_answers()
     stage.up.client_left()
     assert stage.agent.result(permission) == CANCELLED
     assert stage.agent.error(question)["code"] == -32603
-    assert stage.agent.told("session/cancel") == [{"sessionId": "s"}]
+    assert stage.agent.notifications("session/cancel") == [{"sessionId": "s"}]
     assert all(stage.agent.answers(each) for each in (101, 102, 103))
     assert not stage.client.answers(login)
     assert not stage.up.client.pending
