@@ -8,7 +8,7 @@ visit.py          the conversations with one subject
 exchanges.py      what several probes and rules look at, done once with a subject
 probes.py         for each id a small test on a live conversation
 rules.py          for each id a rule for everything that was recorded
-schema.py         what the official schemas say about it
+schema.py         the objections of the official schemas
 verdicts.py       what came of every requirement for a subject
 failures.py       what is known to fail, and why
 page.py           docs/conformance.md

@@ -1,4 +1,4 @@
-"""Failed assertions of probes and rules say what they compared."""
+"""Failed assertions of probes and rules show the compared values."""
 
 import pytest
 

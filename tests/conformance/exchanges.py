@@ -11,7 +11,7 @@ HISTORY = {
     *("tool_call", "tool_call_update", "tool_call_content_chunk", "plan", "plan_update"),
     *("terminal_update", "terminal_output_chunk"),
 }
-"""Updates that tell what happened in a session."""
+"""Updates that belong to the history of a session."""
 META = {"conformance": {"trace": "1"}}
 
 
@@ -249,7 +249,7 @@ async def option_set(visit: Visit) -> OptionSet:
 
 
 async def notifications(visit: Visit) -> None:
-    """Notifications that nobody knows, and one that everybody does."""
+    """Unknown notifications, and a known one."""
     talk = await visit.talk("wild")
     talk.notify("_conformance/noted")
     talk.notify("conformance/unknown")

@@ -336,7 +336,7 @@ async def succeeded(visit: Visit, exchange: Callable[[Visit], Awaitable[Resumed]
 
 
 def history(updates: list[Json]) -> list[Json]:
-    """The updates that tell what happened."""
+    """The updates that belong to the history of a session."""
     return [each for each in updates if each["sessionUpdate"] in HISTORY]
 
 
@@ -469,7 +469,7 @@ async def a_permission_request_is_complete(visit: Visit) -> None:
 
 
 @probe(v2="PATCH-209")
-async def the_state_says_that_a_permission_waits(visit: Visit) -> None:
+async def the_state_is_requires_action_while_a_permission_waits(visit: Visit) -> None:
     _, waiting, turn = await visit.once(permission_turn)
     states = [each["state"] for each in turn.updates if "state" in each]
     so_far = [each for each in waiting if each.get("method") == "session/update"]
@@ -494,7 +494,7 @@ async def an_unknown_outcome_is_tolerated(visit: Visit) -> None:
 
 
 @probe(v1="CANCEL-001", v2="CANCEL-201")
-async def a_cancelled_turn_says_so(visit: Visit) -> None:
+async def a_cancelled_turn_ends_with_the_reason_cancelled(visit: Visit) -> None:
     assert (await visit.once(cancelled_turn)).stop_reason == "cancelled"
 
 

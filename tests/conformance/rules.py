@@ -76,7 +76,7 @@ def messages(visit: Visit) -> Iterator[Json]:
 
 
 def updates(visit: Visit, *kinds: str) -> list[tuple[Any, Json]]:
-    """Every update of some kinds, each with what stands for its session; `Absent` if none is."""
+    """Every update of some kinds, each with the key of its session; `Absent` if none is."""
     found = [
         ((name, message["params"]["sessionId"]), message["params"]["update"])
         for name, talk in visit.talks.items()

@@ -1,4 +1,4 @@
-"""What the official schema of a version says about the messages of an agent."""
+"""The objections of the official schema of a version to the messages of an agent."""
 
 from collections.abc import Iterator
 from typing import Any

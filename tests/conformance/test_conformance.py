@@ -107,7 +107,7 @@ def test_every_requirement_is_met_by_some_subject(version: Version, found: Found
     assert demanded - met <= only_failed
 
 
-def test_the_page_says_what_was_found(found: Found) -> None:
+def test_the_page_matches_the_results(found: Found) -> None:
     made = page(found)
     if os.environ.get("TWOFOLD_WRITE_DOCS"):
         PAGE.write_text(made, encoding="utf-8")

@@ -56,7 +56,7 @@ def test_an_agent_that_breaks_the_rules_meets_no_requirement(
 
 
 @pytest.mark.parametrize(("version", "requirement"), [(1, "AUTH-005"), (2, "AUTH-205")])
-def test_a_session_that_needs_a_login_which_nobody_names_is_noticed(
+def test_a_session_that_needs_an_unnamed_login_is_noticed(
     version: Version, requirement: str, broken: Broken
 ) -> None:
     assert broken["locked", version][requirement].kind == "failed"

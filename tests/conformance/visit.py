@@ -76,7 +76,7 @@ class Absent(Exception):
 
 
 class Visit:
-    """Everything that is said to one subject, and what it says."""
+    """All messages to and from one subject."""
 
     def __init__(self, subject: Subject, official: Official) -> None:
         self.subject = subject

@@ -16,15 +16,8 @@ from click.testing import CliRunner
 
 import twofold
 from tests.peers.validators import Version
-from tests.support.demo_meeting import (
-    LIMIT,
-    VERSIONS,
-    calls_of,
-    meeting,
-    messages_of,
-    play,
-    run,
-)
+from tests.support.demo_meeting import LIMIT, VERSIONS, calls_of, meeting, messages_of, play
+from tests.support.real_time import in_real_time, run
 from twofold.cli.commands import commands
 from twofold.demo import SCENARIOS, demo_agent
 from twofold.demo.scene import Demo, Scene
@@ -176,15 +169,13 @@ def test_string_output_stays_a_string(version: Version) -> None:
 
 
 @BOTH
-def test_an_error_is_reported_as_one(version: Version) -> None:
-    async def main() -> None:
-        async with meeting(version) as met:
-            session = await met.client.new_session()
-            with pytest.raises(twofold.PeerError, match=r"boom \(-32603\)"):
-                await session.prompt("error")
-            assert (await session.prompt("/echo still here")).text == "echo: still here"
-
-    run(main())
+@in_real_time
+async def test_an_error_is_reported_as_one(version: Version) -> None:
+    async with meeting(version) as met:
+        session = await met.client.new_session()
+        with pytest.raises(twofold.PeerError, match=r"boom \(-32603\)"):
+            await session.prompt("error")
+        assert (await session.prompt("/echo still here")).text == "echo: still here"
 
 
 @pytest.mark.parametrize(("speed", "slept"), [(1, [0.5]), (10, [0.05]), (0, [])])
@@ -206,31 +197,29 @@ def test_the_speed_divides_the_pauses_and_zero_has_none(
 
 
 async def prompted(session: twofold.ClientSession, prompt: str, until: str) -> asyncio.Task[Any]:
-    """Prompt, and wait until something is said."""
-    heard = asyncio.Event()
+    """Prompt, and wait for an update that contains `until`."""
+    seen = asyncio.Event()
 
     def look(update: Any) -> None:
         if until in str(update):
-            heard.set()
+            seen.set()
 
     session.on_update(look)
     turn = asyncio.create_task(session.prompt(prompt))
-    await heard.wait()
+    await seen.wait()
     return turn
 
 
 @BOTH
-def test_the_slow_turn_ticks_until_it_is_cancelled(version: Version) -> None:
-    async def main() -> None:
-        async with meeting(version) as met:
-            session = await met.client.new_session()
-            turn = await prompted(session, "/slow", "tick")
-            await session.cancel()
-            reply = await turn
-            assert (reply.stop_reason, reply.given_up) == ("cancelled", False)
-            assert set(reply.text.split()) == {"tick"}
-
-    run(main())
+@in_real_time
+async def test_the_slow_turn_ticks_until_it_is_cancelled(version: Version) -> None:
+    async with meeting(version) as met:
+        session = await met.client.new_session()
+        turn = await prompted(session, "/slow", "tick")
+        await session.cancel()
+        reply = await turn
+        assert (reply.stop_reason, reply.given_up) == ("cancelled", False)
+        assert set(reply.text.split()) == {"tick"}
 
 
 @BOTH
@@ -257,18 +246,18 @@ def test_a_permission_that_waits_is_cancelled_with_its_turn(version: Version) ->
 
 
 @BOTH
-def test_updates_after_a_cancel_are_taken_and_the_turn_ends_cancelled(version: Version) -> None:
-    async def main() -> None:
-        async with meeting(version) as met:
-            session = await met.client.new_session()
-            turn = await prompted(session, "/after-cancel", "Cancel me")
-            await session.cancel()
-            reply = await turn
-            assert (reply.stop_reason, reply.given_up) == ("cancelled", False)
-            assert reply.text == "Cancel me. One moment, I am almost done."
-            assert (met.problems, met.failures) == ([], [])
-
-    run(main())
+@in_real_time
+async def test_updates_after_a_cancel_are_taken_and_the_turn_ends_cancelled(
+    version: Version,
+) -> None:
+    async with meeting(version) as met:
+        session = await met.client.new_session()
+        turn = await prompted(session, "/after-cancel", "Cancel me")
+        await session.cancel()
+        reply = await turn
+        assert (reply.stop_reason, reply.given_up) == ("cancelled", False)
+        assert reply.text == "Cancel me. One moment, I am almost done."
+        assert (met.problems, met.failures) == ([], [])
 
 
 @BOTH
@@ -276,46 +265,42 @@ def test_updates_after_a_cancel_are_taken_and_the_turn_ends_cancelled(version: V
     ("prompt", "text"),
     [("/ignore-cancel", "I do not stop, whatever you do."), ("/silent", "")],
 )
-def test_a_turn_that_never_ends_is_given_up_by_the_client(
+@in_real_time
+async def test_a_turn_that_never_ends_is_given_up_by_the_client(
     version: Version, prompt: str, text: str
 ) -> None:
-    async def main() -> None:
-        async with meeting(version) as met:
-            session = await met.client.new_session()
-            turn = await prompted(session, prompt, text or prompt)
-            other = await met.client.new_session()  # answered when the turn has begun
-            await session.cancel(give_up=0.05)
-            reply = await turn
-            assert (reply.stop_reason, reply.given_up) == ("cancelled", True)
-            assert reply.text == text
-            assert met.problems[0].kind == "stuck"
-            assert (await other.prompt("/echo you hear me")).text == "echo: you hear me"
-
-    run(main())
+    async with meeting(version) as met:
+        session = await met.client.new_session()
+        turn = await prompted(session, prompt, text or prompt)
+        other = await met.client.new_session()  # answered when the turn has begun
+        await session.cancel(give_up=0.05)
+        reply = await turn
+        assert (reply.stop_reason, reply.given_up) == ("cancelled", True)
+        assert reply.text == text
+        assert met.problems[0].kind == "stuck"
+        assert (await other.prompt("/echo you hear me")).text == "echo: you hear me"
 
 
 @BOTH
-def test_updates_after_the_end_of_a_turn_join_what_they_belong_to(version: Version) -> None:
-    async def main() -> None:
-        async with meeting(version) as met:
-            session = await met.client.new_session()
-            late = asyncio.Event()
+@in_real_time
+async def test_updates_after_the_end_of_a_turn_join_what_they_belong_to(version: Version) -> None:
+    async with meeting(version) as met:
+        session = await met.client.new_session()
+        late = asyncio.Event()
 
-            @session.on_update
-            def look(update: Any) -> None:
-                if isinstance(update, v2.ToolCallUpdate) and update.status == "completed":
-                    late.set()
+        @session.on_update
+        def look(update: Any) -> None:
+            if isinstance(update, v2.ToolCallUpdate) and update.status == "completed":
+                late.set()
 
-            reply = await session.prompt("/late-updates")
-            await late.wait()
-            assert reply.stop_reason == "end_turn"
-            assert messages_of(session.state, "agent") == ["The turn ends here, and I go on."]
-            assert calls_of(session.state) == {"late-1": ("Tidy up", "other", "completed")}
-            said = [str(message) for message in met.from_agent.messages]
-            end = next(at for at, each in enumerate(said) if "end_turn" in each)
-            assert next(at for at, each in enumerate(said) if "I go on" in each) > end
-
-    run(main())
+        reply = await session.prompt("/late-updates")
+        await late.wait()
+        assert reply.stop_reason == "end_turn"
+        assert messages_of(session.state, "agent") == ["The turn ends here, and I go on."]
+        assert calls_of(session.state) == {"late-1": ("Tidy up", "other", "completed")}
+        sent = [str(message) for message in met.from_agent.messages]
+        end = next(at for at, each in enumerate(sent) if "end_turn" in each)
+        assert next(at for at, each in enumerate(sent) if "I go on" in each) > end
 
 
 # ---- how it is made -----------------------------------------------------------------------------
@@ -376,8 +361,8 @@ def test_a_crash_is_reported_with_the_exit_status_and_the_last_words() -> None:
 
 
 @BOTH
-def test_a_flood_of_standard_error_and_of_updates_stops_nobody(version: Version) -> None:
-    heard = bytearray()
+def test_a_flood_of_standard_error_and_of_updates_blocks_neither_side(version: Version) -> None:
+    errors = bytearray()
 
     async def work(client: twofold.Client) -> None:
         session = await client.new_session()
@@ -386,8 +371,8 @@ def test_a_flood_of_standard_error_and_of_updates_stops_nobody(version: Version)
         assert text.endswith(" 49998 49999 ")
         assert len((await session.prompt("/big-line")).text) == 10 * 1024 * 1024
 
-    with_process(work, "--version", str(version), on_stderr=heard.extend)
-    assert len(heard) == 1024 * 1024
+    with_process(work, "--version", str(version), on_stderr=errors.extend)
+    assert len(errors) == 1024 * 1024
 
 
 def test_the_command_lists_its_scenarios_and_refuses_others() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 import twofold
 from tests.peers.validators import Version
-from tests.support.demo_meeting import VERSIONS, calls_of, choose, meeting, messages_of, play, run
+from tests.support.demo_meeting import VERSIONS, calls_of, choose, meeting, messages_of, play
+from tests.support.real_time import in_real_time, run
 from twofold.convert.patches import parse_patch
 from twofold.demo import SCENARIOS
 from twofold.text.terminal import TerminalText
@@ -127,21 +128,19 @@ def test_without_permission_the_showcase_runs_nothing(version: Version, kind: st
 
 
 @BOTH
-def test_what_was_allowed_for_always_is_not_asked_again(version: Version) -> None:
+@in_real_time
+async def test_what_was_allowed_for_always_is_not_asked_again(version: Version) -> None:
     asked: list[twofold.Question] = []
 
     def ask(question: twofold.Question) -> Any:
         asked.append(question)
         return question.option("allow_always")
 
-    async def main() -> None:
-        async with meeting(version, ask=ask) as met:
-            session = await met.client.new_session()
-            for _ in range(2):
-                await session.prompt("go")
-            assert len(asked) == 1
-
-    run(main())
+    async with meeting(version, ask=ask) as met:
+        session = await met.client.new_session()
+        for _ in range(2):
+            await session.prompt("go")
+        assert len(asked) == 1
 
 
 @BOTH
@@ -166,21 +165,19 @@ def test_the_cost_of_a_session_never_falls(version: Version) -> None:
 
 
 @BOTH
-def test_the_options_change_the_story(version: Version) -> None:
+@in_real_time
+async def test_the_options_change_the_story(version: Version) -> None:
     def ask(question: twofold.Question) -> Any:
-        raise AssertionError("nobody is asked in the mode code")
+        raise AssertionError("no permission is asked in the mode code")
 
-    async def main() -> None:
-        async with meeting(version, ask=ask) as met:
-            session = await met.client.new_session()
-            await session.set_mode("code")
-            await session.set_config_option("thoughts", "quiet")
-            await session.prompt("go")
-            assert met.problems == []
-            assert messages_of(session.state, "thought") == []
-            assert {status for _, _, status in calls_of(session.state).values()} == {"completed"}
-
-    run(main())
+    async with meeting(version, ask=ask) as met:
+        session = await met.client.new_session()
+        await session.set_mode("code")
+        await session.set_config_option("thoughts", "quiet")
+        await session.prompt("go")
+        assert met.problems == []
+        assert messages_of(session.state, "thought") == []
+        assert {status for _, _, status in calls_of(session.state).values()} == {"completed"}
 
 
 @BOTH

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.sessions import fold
 from tests.support.strategies import (
     IDS,
     OUTPUT,
@@ -60,13 +61,6 @@ from twofold.wire.shared import (
 Stream = list[v2.SessionUpdate]
 
 drafts = st.sampled_from(Draft)
-
-
-def fold(updates: Iterable[v2.SessionUpdate], draft: Draft = Draft.JUNE) -> Session:
-    session = Session("s", draft)
-    for update in updates:
-        session.apply(update)
-    return session
 
 
 def folded(*updates: Json, draft: Draft = Draft.JUNE) -> Session:
@@ -142,7 +136,7 @@ def test_a_snapshot_is_its_own_snapshot(stream: Stream, draft: Draft) -> None:
 def test_a_session_goes_on_from_its_snapshot_as_from_itself(
     before: Stream, after: Stream, draft: Draft
 ) -> None:
-    """Whoever joins late and whoever was there from the start see the same."""
+    """A client that joins late sees the same state as one that was connected from the start."""
     joined = fold([*snapshot(fold(before, draft)), *after], draft)
     assert joined == fold([*before, *after], draft)
 
@@ -174,7 +168,7 @@ def test_folding_leaves_the_updates_as_they_were(stream: Stream, draft: Draft) -
 
 @settings(max_examples=30)
 @given(st.lists(v2_permission_requests(), max_size=5), v2_struct_streams(max_size=10))
-def test_a_snapshot_holds_what_permission_requests_said_of_tool_calls(
+def test_a_snapshot_keeps_the_fields_that_permission_requests_gave_tool_calls(
     requests: list[Json], stream: Stream
 ) -> None:
     session = fold(stream)
@@ -185,7 +179,7 @@ def test_a_snapshot_holds_what_permission_requests_said_of_tool_calls(
 
 
 def outcomes(session: Session) -> dict[str, str]:
-    """How every tool call stands for people."""
+    """The outcome of every tool call, by its id."""
     return {call.tool_call_id: session.outcome(call) for call in session.tool_calls.values()}
 
 
@@ -318,14 +312,14 @@ def test_a_view_learns_of_permissions_by_facts_too(steps: list[Any], stream: Str
 
 @settings(max_examples=30)
 @given(v2_struct_streams(), drafts)
-def test_every_update_is_told_by_at_least_one_fact(stream: Stream, draft: Draft) -> None:
+def test_every_update_is_reported_by_at_least_one_fact(stream: Stream, draft: Draft) -> None:
     session = Session("s", draft)
     assert all(session.apply(update) for update in stream)
 
 
 @settings(max_examples=30)
 @given(v2_struct_streams())
-def test_entries_stand_in_order_of_first_appearance_and_know_their_place(stream: Stream) -> None:
+def test_entries_are_in_order_of_first_appearance_and_have_their_index(stream: Stream) -> None:
     session = fold(stream)
     assert [entry.index for entry in session.entries] == list(range(len(session.entries)))
     by_key = [*session.tool_calls.values()]
@@ -592,7 +586,7 @@ def test_a_snapshot_omits_what_is_at_the_default(part: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["title", "updatedAt", "_meta"])
-def test_a_snapshot_says_nothing_of_a_cleared_title(field: str) -> None:
+def test_a_snapshot_omits_a_cleared_title(field: str) -> None:
     info = {"sessionUpdate": "session_info_update"}
     assert snapshot_json(
         {**info, field: {} if field == "_meta" else "x"}, {**info, field: None}
@@ -655,14 +649,14 @@ def test_a_snapshot_of_a_turn_that_ended_without_a_reason_runs_before_it_ends() 
     assert snapshot_json(state("running"), left_open, state("idle")) == expected
 
 
-def test_a_snapshot_keeps_what_nobody_knows() -> None:
+def test_a_snapshot_keeps_unknown_updates() -> None:
     update = tool_call(kind="_dance", status="waltzing", content=[{"type": "_step"}], futureField=1)
     unknown = {"sessionUpdate": "_x", "payload": [1]}
     assert snapshot_json(update, unknown) == [update, unknown, state("idle")]
 
 
 @pytest.mark.parametrize("part", DEFAULTS)
-def test_a_snapshot_keeps_the_fields_that_nobody_knows(part: str) -> None:
+def test_a_snapshot_keeps_unknown_fields(part: str) -> None:
     _, update = DEFAULTS[part]
     unknown = {**update, "futureField": 1}
     assert snapshot_json(unknown, update) == [unknown, state("idle")]
@@ -730,10 +724,10 @@ def test_one_id_serves_a_thought_a_message_and_a_tool_call() -> None:
 def test_any_interleaving_of_chunks_adds_up_per_message(steps: list[tuple[str, str]]) -> None:
     session = folded(*[chunk(message_id, text) for message_id, text in steps])
     for message_id in IDS:
-        said = [text for each, text in steps if each == message_id]
-        if said:
+        texts = [text for each, text in steps if each == message_id]
+        if texts:
             message = message_of(session, message_id)
-            assert (message.text, len(message.content)) == ("".join(said), len(said))
+            assert (message.text, len(message.content)) == ("".join(texts), len(texts))
 
 
 def test_a_chunk_is_one_item_and_is_never_glued_to_another() -> None:
@@ -774,7 +768,7 @@ METAS: dict[str, tuple[Draft, list[Any], Any]] = {
         [{"a": 1, "b": 2}, {"a": None}],
         {"b": 2},
     ),
-    "November: an empty object says nothing": (Draft.NOVEMBER, [{"a": 1}, {}], {"a": 1}),
+    "November: an empty object changes nothing": (Draft.NOVEMBER, [{"a": 1}, {}], {"a": 1}),
     "November: null clears": (Draft.NOVEMBER, [{"a": 1}, None], None),
     "November: removing what is not there": (Draft.NOVEMBER, [{"a": None}], None),
 }
@@ -809,7 +803,7 @@ def test_meta_is_patched_by_the_rule_of_the_draft(rule: str, part: str) -> None:
     draft, patches, expected = METAS[rule]
     update, meta_of = METAS_OF[part]
     session = folded(*[{**update, "_meta": meta} for meta in patches], draft=draft)
-    if part in ("the session", "a subagent"):  # these cannot tell an empty object from none
+    if part in ("the session", "a subagent"):  # an empty object and a missing one are the same here
         expected = expected or None
     assert meta_of(session) == expected
 
@@ -838,7 +832,7 @@ def test_even_an_empty_kind_and_status_are_kept() -> None:
     assert (call.kind, call.status) == ("", "")
 
 
-def test_an_unknown_update_is_kept_and_told() -> None:
+def test_an_unknown_update_is_kept_and_reported() -> None:
     session = Session("s")
     changes = session.apply(v2_struct({"sessionUpdate": "_x", "n": 1}))
     assert changes == (UnknownAdded(0),)
@@ -876,7 +870,7 @@ TURNS: dict[str, tuple[list[str], list[bool]]] = {
 
 
 @pytest.mark.parametrize("case", TURNS)
-def test_the_end_of_a_turn_is_told_once(case: str) -> None:
+def test_the_end_of_a_turn_is_sent_once(case: str) -> None:
     states, ended = TURNS[case]
     session = Session("s")
     changes = [session.apply(v2_struct(state(name))) for name in states]
@@ -966,7 +960,7 @@ def test_a_call_in_the_background_goes_on_after_its_turn() -> None:
     assert outcomes(session) == {"a": "left_open"}
 
 
-def test_without_a_word_of_turns_a_call_stands_as_its_status_says() -> None:
+def test_without_state_updates_the_outcome_of_a_call_is_that_of_its_status() -> None:
     session = folded(tool_call("a", status="in_progress"), state("idle"))
     assert outcomes(session) == {"a": "in_progress"}
     assert session.replayed() == (EntryChanged(0),)
@@ -974,12 +968,12 @@ def test_without_a_word_of_turns_a_call_stands_as_its_status_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "after", "stands"),
+    ("outcome", "after", "expected"),
     [
         ("no", {}, "rejected"),
         ("never", {}, "rejected"),
         ("yes", {}, "pending"),
-        ("nobody knows", {}, "pending"),
+        ("unknown", {}, "pending"),
         (None, {}, "pending"),
         ("no", {"status": "in_progress"}, "in_progress"),
         ("no", {"status": "completed"}, "completed"),
@@ -987,7 +981,7 @@ def test_without_a_word_of_turns_a_call_stands_as_its_status_says() -> None:
     ],
 )
 def test_a_call_that_was_rejected_looks_rejected_until_the_agent_sets_a_status(
-    outcome: str | None, after: Json, stands: str
+    outcome: str | None, after: Json, expected: str
 ) -> None:
     request = {
         "sessionId": "s",
@@ -1004,7 +998,7 @@ def test_a_call_that_was_rejected_looks_rejected_until_the_agent_sets_a_status(
     chosen = CancelledPermissionOutcome() if outcome is None else SelectedPermissionOutcome(outcome)
     session.settle(1, chosen)
     session.apply(v2_struct(tool_call("a", **after)))
-    assert outcomes(session) == {"a": stands}
+    assert outcomes(session) == {"a": expected}
     [decision] = session.tool_calls["a"].decisions
     assert (decision.option.option_id if decision.option else None) == outcome
 
@@ -1156,7 +1150,7 @@ def test_a_terminal_update_replaces_the_output_and_chunks_append_to_it() -> None
 
 
 @pytest.mark.parametrize("replacement", [None, {"data": "eA=="}])
-def test_replaced_output_takes_what_was_said_of_it_along(replacement: Json | None) -> None:
+def test_replaced_output_removes_its_metadata(replacement: Json | None) -> None:
     described = {"data": "", "_meta": {"k": 1}, "encoding": "latin-1"}
     part = folded(terminal(output=described)).terminals["t"]
     assert (part.output_meta, part.output_unknown) == ({"k": 1}, {"encoding": "latin-1"})

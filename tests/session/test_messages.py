@@ -266,7 +266,7 @@ def test_a_future_message_field_is_kept_without_resending_the_content() -> None:
 
 @each_kind
 @pytest.mark.parametrize(("key", "name"), [("content", "content"), ("_meta", "meta")])
-def test_omitted_null_and_concrete_values_are_told_apart_on_the_wire(
+def test_omitted_null_and_concrete_values_are_distinguished_on_the_wire(
     kind: str, key: str, name: str
 ) -> None:
     value: Any = [text("A")] if key == "content" else {"k": 1}

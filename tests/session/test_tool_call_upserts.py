@@ -203,7 +203,7 @@ def test_the_title_may_come_later_than_the_id() -> None:
 
 
 @pytest.mark.parametrize("key", PATCH_FIELDS)
-def test_omitted_null_and_concrete_values_are_told_apart_on_the_wire(key: str) -> None:
+def test_omitted_null_and_concrete_values_are_distinguished_on_the_wire(key: str) -> None:
     name, value, _, _ = PATCH_FIELDS[key]
     omitted, null, concrete = (
         v2.decode_update(dumps(each))

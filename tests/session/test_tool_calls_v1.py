@@ -150,7 +150,7 @@ EXAMPLES: dict[str, tuple[Any, Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_is_read_as_what_it_says(name: str) -> None:
+def test_an_example_is_decoded_to_the_expected_struct(name: str) -> None:
     example, shape, expected = EXAMPLES[name]
     assert codec.decode(dumps(example), shape) == expected
 
@@ -254,7 +254,7 @@ def test_all_fields_but_the_id_are_optional_in_updates(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", FIELDS)
-def test_null_and_omitted_are_still_told_apart_on_the_wire(key: str) -> None:
+def test_null_and_omitted_are_still_distinguished_on_the_wire(key: str) -> None:
     """They mean the same in version 1, but a proxy passes on what it was given."""
     name, _ = FIELDS[key]
     assert getattr(updated(**{key: None}), name) is None
@@ -269,7 +269,7 @@ def test_an_update_may_change_all_fields_at_once() -> None:
 # ---- permission, content, locations ----------------------------------------------------------
 
 
-def test_a_permission_request_may_say_more_of_the_tool_call() -> None:
+def test_a_permission_request_may_add_fields_to_the_tool_call() -> None:
     params: Json = {**REQUESTING["params"]}  # type: ignore[dict-item]
     params["toolCall"] = {"toolCallId": "call_001", "title": "t", "content": [DIFF]}
     request = codec.decode(dumps(params), v1.RequestPermissionRequest)

@@ -1,4 +1,4 @@
-"""The structs and the official schemas say the same, and where they do not, it is meant.
+"""The structs agree with the official schemas, and every difference is listed with its reason.
 
 Compared are the methods, and from each of them down the names of fields, what is required,
 what may be null, what a reader forgives, the words of enumerations, the tags of unions and
@@ -71,12 +71,12 @@ MEANT = [
         },
     ),
     Meant(
-        "unstable, and never taken for another state: a word like any that nobody knows",
+        "unstable, and never taken for another state: read like any unknown value",
         {V1_UNSTABLE, V2_UNSTABLE},
         {"StateUpdate.state: 'unknown' is a word only in the schema"},
     ),
     Meant(
-        "shared by both versions, so a peer of version 1 may say what only version 2 has",
+        "shared by both versions, so a peer of version 1 may send what only version 2 has",
         {V1, V1_UNSTABLE},
         {"ResourceLink.icons: only here"},
     ),

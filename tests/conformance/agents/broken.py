@@ -122,7 +122,7 @@ class Broken:
                 self.send(id=entry.get("id"), result={"sessionId": "s"})
 
     def notified(self, message: Json) -> None:
-        self.send(id=None, result={})  # nobody asked
+        self.send(id=None, result={})  # without a request
         if message["method"] == "session/cancel" and self.slow is not None:
             if "_meta" not in message["params"]:
                 self.send(id=self.slow, error=TWO_LINES)
