@@ -28,23 +28,39 @@ class DiffLine:
     text: str
 
 
-def diff_lines(diff: AnyDiff) -> list[DiffLine]:
-    """What to show of a diff, whichever draft wrote it."""
+def relative(path: str, cwd: str | None) -> str:
+    """The path as it is shown: relative to the directory `cwd` if it is inside of it."""
+    base = (cwd or "").rstrip("/")
+    inside = (
+        path.removeprefix(f"{base}/").lstrip("/") if base and path.startswith(f"{base}/") else ""
+    )
+    return path if not inside or ".." in inside.split("/") else inside
+
+
+def diff_lines(diff: AnyDiff, cwd: str | None = None) -> list[DiffLine]:
+    """What to show of a diff, whichever draft wrote it.
+
+    Args:
+        diff: The diff.
+        cwd: The directory of the session: paths inside of it are shown relative to it.
+    """
     match diff:
         case v2.JuneDiff():
-            return _compared(diff.path, diff.old_text, diff.new_text)
+            return _compared(relative(diff.path, cwd), diff.old_text, diff.new_text)
         case v2.JulyDiff():
-            return _patched(diff.changes, diff.patch.format, diff.patch.diff)
+            return _patched(diff.changes, diff.patch.format, diff.patch.diff, cwd)
         case v2.Diff(patch=v2.DiffPatch() as patch):
-            return _patched(diff.changes, patch.format, patch.text)
+            return _patched(diff.changes, patch.format, patch.text, cwd)
         case _:
-            return [_named(change) for change in diff.changes]
+            return [_named(change, cwd) for change in diff.changes]
 
 
-def _patched(changes: list[v2.DiffChange], written: str, text: str) -> list[DiffLine]:
+def _patched(
+    changes: list[v2.DiffChange], written: str, text: str, cwd: str | None
+) -> list[DiffLine]:
     """The files of the patch, each under the name its change gives it; then the other changes."""
     if written != "git_patch":
-        lines = [_named(change) for change in changes]
+        lines = [_named(change, cwd) for change in changes]
         lines.append(DiffLine("note", f"a patch of the format {one_line(written)}:"))
         return lines + [_line("context", line) for line in _split(text)]
     files = read_patch(text)
@@ -57,8 +73,8 @@ def _patched(changes: list[v2.DiffChange], written: str, text: str) -> list[Diff
             if candidate in left and _speaks_of(file.path, left[candidate]):
                 change = left.pop(candidate)
                 break
-        lines += _shown(file, change)
-    return lines + [_named(change) for change in left.values()]
+        lines += _shown(file, change, cwd)
+    return lines + [_named(change, cwd) for change in left.values()]
 
 
 def _line(kind: DiffLineKind, text: str) -> DiffLine:
@@ -96,15 +112,16 @@ def _speaks_of(path: str, change: v2.DiffChange) -> bool:
     )
 
 
-def _name(change: v2.DiffChange) -> str:
+def _name(change: v2.DiffChange, cwd: str | None) -> str:
     match change:
         case v2.UnknownDiffChange():
             named = change.raw.fields.get("path")
-            return one_line(named) if isinstance(named, str) else "a file"
+            return one_line(relative(named, cwd)) if isinstance(named, str) else "a file"
         case v2.DiffMove() | v2.DiffCopy():
-            return f"{one_line(change.old_path)} → {one_line(change.path)}"
+            old = one_line(relative(change.old_path, cwd))
+            return f"{old} → {one_line(relative(change.path, cwd))}"
         case _:
-            return one_line(change.path)
+            return one_line(relative(change.path, cwd))
 
 
 def _words(change: v2.DiffChange) -> list[str]:
@@ -121,9 +138,9 @@ def _file(name: str, words: list[str]) -> DiffLine:
     return DiffLine("file", f"{name} ({facts})" if facts else name)
 
 
-def _named(change: v2.DiffChange) -> DiffLine:
+def _named(change: v2.DiffChange, cwd: str | None) -> DiffLine:
     """A change of which nothing else is known."""
-    return _file(_name(change), _words(change))
+    return _file(_name(change, cwd), _words(change))
 
 
 # ---- patches -------------------------------------------------------------------------------
@@ -136,7 +153,7 @@ _OPERATIONS: dict[Operation, str] = {
 }
 
 
-def _shown(file: ShownFile, change: v2.DiffChange | None) -> list[DiffLine]:
+def _shown(file: ShownFile, change: v2.DiffChange | None, cwd: str | None) -> list[DiffLine]:
     """The lines of a file under its name; without a name they are prose around the files."""
     facts = [_OPERATIONS[each] for each in file.operations if each in _OPERATIONS]
     facts += ["binary"] if file.binary else []
@@ -146,12 +163,12 @@ def _shown(file: ShownFile, change: v2.DiffChange | None) -> list[DiffLine]:
         words = _words(change)
         if isinstance(change, v2.DiffModify) and lines:
             words.remove("modified")  # which the lines show
-        return [_file(_name(change), words + facts), *lines]
+        return [_file(_name(change, cwd), words + facts), *lines]
     if not file.path:
         return lines
     pair = facts and facts[0] in ("moved", "copied") and file.old and file.new
-    name = f"{one_line(file.old)} → {one_line(file.new)}" if pair else one_line(file.path)
-    return [_file(name, facts), *lines]
+    old, new, path = (one_line(relative(each, cwd)) for each in (file.old, file.new, file.path))
+    return [_file(f"{old} → {new}" if pair else path, facts), *lines]
 
 
 def _settle_ends(lines: list[DiffLine], unended: list[int], *, is_whole: bool) -> None:
