@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ValuesOf
+from tests.support.sessions import session_of
 from twofold.convert.losses import Losses
 from twofold.convert.patches import git_patch
 from twofold.convert.upgrade import upgrade_diff
@@ -71,7 +72,7 @@ IGNORABLE = {
 }
 # Those that may pass in their place: joiners, and selectors of variants.
 PLACED = {*"\u200c\u200d\u180b\u180c\u180d\u180f", *map(chr, range(0xFE00, 0xFE10))}
-# Format characters that are drawn: signs that stand before numbers and the like.
+# Format characters that are drawn: signs before numbers and the like.
 DRAWN = {*map(chr, range(0x600, 0x606)), *"\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"}
 FORBIDDEN = IGNORABLE - PLACED
 
@@ -347,7 +348,7 @@ def lifted(old: str | None, new: str) -> list[str]:
         (None, "a\n", ["added: a"]),
     ],
 )
-def test_a_missing_newline_is_told_once_and_only_where_it_is_a_difference(
+def test_a_missing_newline_is_shown_once_and_only_where_it_is_a_difference(
     old: str | None, new: str, lines: list[str]
 ) -> None:
     assert lifted(old, new) == lines
@@ -399,11 +400,11 @@ def test_text_of_a_tool_call_is_markdown_only_where_the_agent_wrote_markdown(
         ),
     ],
 )
-def test_a_change_without_a_patch_is_told_in_words(change: v2.DiffChange, words: str) -> None:
+def test_a_change_without_a_patch_is_described(change: v2.DiffChange, words: str) -> None:
     assert pairs(diff_lines(v2.Diff(changes=[change]))) == [("file", words)]
 
 
-def test_a_change_that_the_patch_leaves_out_is_told_too() -> None:
+def test_a_change_that_the_patch_leaves_out_is_described_too() -> None:
     text = git_patch("/w/a.py", "old\n", "new\n")
     lines = patched(text, v2.DiffDelete(path="/etc/passwd"), v2.DiffModify(path="/w/a.py"))
     assert [line.text for line in lines if line.kind == "file"] == [
@@ -560,13 +561,6 @@ def test_no_patch_makes_the_view_raise(text: str) -> None:
 # ---- the outline ---------------------------------------------------------------------------
 
 
-def session_of(*updates: dict[str, Any]) -> Session:
-    session = Session("s")
-    for update in updates:
-        session.apply(codec.read(update, v2.SessionUpdate))
-    return session
-
-
 def chunk(role: str, message_id: str, content: dict[str, Any]) -> dict[str, Any]:
     return {"sessionUpdate": f"{role}_chunk", "messageId": message_id, "content": content}
 
@@ -716,7 +710,9 @@ def test_a_terminal_is_shown_where_a_tool_call_refers_to_it() -> None:
         ({}, "ended", False),
     ],
 )
-def test_the_end_of_a_terminal_is_told(status: dict[str, Any], words: str, succeeded: bool) -> None:
+def test_the_end_of_a_terminal_is_shown(
+    status: dict[str, Any], words: str, succeeded: bool
+) -> None:
     session = session_of(
         {"sessionUpdate": "terminal_update", "terminalId": "t", "exitStatus": status},
         call(content=[{"type": "terminal", "terminalId": "t"}]),
@@ -739,7 +735,7 @@ def test_the_raw_input_is_shown_when_there_is_nothing_else() -> None:
     assert item.text.endswith("x … and 3,000 characters more")
 
 
-def test_a_diff_and_unknown_content_stand_in_their_tool_call() -> None:
+def test_a_diff_and_unknown_content_are_shown_in_their_tool_call() -> None:
     diff = {"type": "diff", "changes": [{"operation": "delete", "path": "/a"}]}
     session = session_of(call(content=[diff, {"type": "hologram"}]))
     assert only_call(session).items == (
@@ -759,7 +755,7 @@ def asked(session: Session, request_id: int, **fields: Any) -> None:
     session.ask(request_id, codec.read(request, v2.RequestPermissionRequest))
 
 
-def test_a_tool_call_that_needs_permission_says_so() -> None:
+def test_a_tool_call_that_needs_permission_is_shown_as_waiting() -> None:
     session = session_of(call(title="Push", status="in_progress"))
     asked(session, 7, subject={"type": "tool_call", "toolCall": {"toolCallId": "c"}})
     block = only_call(session)
@@ -778,7 +774,7 @@ def test_a_tool_call_that_needs_permission_says_so() -> None:
 def test_a_question_about_a_command_shows_the_command() -> None:
     session = session_of()
     command = {"type": "command", "command": "rm -rf build\x1b[8m\nrm -rf /", "cwd": "/w"}
-    asked(session, 1, subject={**command, "toolCallId": "never heard of"})
+    asked(session, 1, subject={**command, "toolCallId": "unknown"})
     asked(session, 2, subject={"type": "spell"}, description="Magic.")
     first, second, _ = outline(session)
     assert isinstance(first, PermissionBlock)
@@ -812,7 +808,7 @@ def test_a_plan_of_another_sort_is_shown_too(fields: dict[str, Any], shown: str)
     assert outline(session_of(plan(**fields)))[0] == PlanBlock((), shown)
 
 
-def test_what_stands_beside_the_entries_is_shown_after_them() -> None:
+def test_the_rest_of_the_state_is_shown_after_the_entries() -> None:
     session = session_of(
         {"sessionUpdate": "notice", "severity": "error", "title": "Oh", "description": "no"},
         {
@@ -884,7 +880,7 @@ def test_usage_is_read_at_a_glance(fields: dict[str, Any], words: str) -> None:
         ),
     ],
 )
-def test_the_state_is_told_with_its_reason(fields: dict[str, Any], words: str) -> None:
+def test_the_state_is_shown_with_its_reason(fields: dict[str, Any], words: str) -> None:
     assert last(session_of({"sessionUpdate": "state_update", **fields})).state == words
 
 
@@ -930,7 +926,7 @@ def test_while_a_cancel_is_on_its_way_open_tool_calls_show_it() -> None:
 
 
 def known(shape: Any) -> set[str]:
-    """The values the wire knows of an open enumeration."""
+    """The values of an open enumeration on the wire."""
     return set(get_args(shape)[1].values)
 
 
@@ -943,7 +939,7 @@ def known(shape: Any) -> set[str]:
         (set(KIND_ICONS), ToolKind),
     ],
 )
-def test_everything_the_wire_knows_can_be_shown(table: Any, shape: Any) -> None:
+def test_every_value_of_the_wire_can_be_shown(table: Any, shape: Any) -> None:
     assert set(table) == known(shape)
 
 
@@ -1052,7 +1048,7 @@ hostile_updates = st.one_of(
 
 
 @given(st.lists(hostile_updates), any_text)
-def test_hostile_text_is_made_safe_wherever_it_stands(
+def test_hostile_text_is_made_safe_in_every_field(
     updates: list[dict[str, Any]], words: str
 ) -> None:
     session = session_of(*updates)

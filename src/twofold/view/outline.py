@@ -1,18 +1,17 @@
-"""What to show of a session, in order, without any toolkit.
+"""The blocks of the parts of a session, without any toolkit.
 
-One block per entry, in the order of the entries; then what still waits for an answer, plans,
-notices and the rest; at the end the state of the session. Pure: the same session gives the same
-blocks. Whatever peers sent becomes a block, and every string in it is safe to show.
+Pure: the same session gives the same blocks. Whatever peers sent becomes a block, and every string
+in it is safe to show. Paths inside the directory of the session are shown relative to it.
 """
 
 import json
-from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 from twofold.convert.options import value_name
 from twofold.session import (
@@ -29,7 +28,6 @@ from twofold.text.safe import one_line, sanitize
 from twofold.text.terminal import TerminalText
 from twofold.view.blocks import (
     KIND_ICONS,
-    Block,
     CompactionBlock,
     DescribedItem,
     DiffItem,
@@ -53,7 +51,7 @@ from twofold.view.blocks import (
     content_items,
     unknown,
 )
-from twofold.view.diff import diff_lines
+from twofold.view.diff import diff_lines, relative
 from twofold.view.message import MessageReader
 from twofold.wire import v2
 from twofold.wire.base import UNSET
@@ -97,48 +95,31 @@ MOST_OPTIONS = 20
 """How many options of a question are shown: nobody reads more."""
 MOST_KINDS = 20
 """How many kinds of unknown updates have a block of their own."""
+MOST_LATEST = 5
+"""How many unknown updates of one kind a block keeps, counted from the last."""
 MOST_SETTINGS = 100
 """How many settings a footer has: no status line has room for more."""
 OTHER_KINDS = -1
 """What all further kinds are called together."""
 
 
-Remarks: TypeAlias = Sequence[tuple[int, Block]]
-"""Blocks between the entries, each with the number of entries before it."""
-
-
-def outline(session: Session, remarks: Remarks = ()) -> list[Block]:
-    """Everything there is to show of a session."""
-    look = Look(session)
-    blocks: list[Block] = []
-    decisions = [(each.place, decision_block(each)) for each in session.decisions]
-    waiting = deque(sorted([*remarks, *decisions], key=lambda remark: remark[0]))
-    for entry in session.entries:
-        while waiting and waiting[0][0] <= entry.index:
-            blocks.append(waiting.popleft()[1])
-        blocks.append(look.entry(entry))
-    blocks += [block for _, block in waiting]
-    blocks += look.other_permissions()
-    blocks += [plan_block(update.plan) for update in session.plans.values()]
-    blocks += [notice_block(notice) for notice in session.notices]
-    blocks += [compaction_block(compaction) for compaction in session.compactions.values()]
-    blocks += [subagent_block(subagent) for subagent in session.subagents.values()]
-    blocks += UnknownKinds(session).blocks()
-    blocks.append(footer(session))
-    return blocks
-
-
-def entry_block(session: Session, entry: Entry) -> MessageBlock | ToolCallBlock:
+def entry_block(
+    session: Session, entry: Entry, *, cwd: str | None = None
+) -> MessageBlock | ToolCallBlock:
     """What to show of one entry, for views that follow the changes."""
-    return Look(session).entry(entry)
+    return Look(session, cwd=cwd).entry(entry)
 
 
 class Look:
     """A look at a session; what costs much is found once, also by a look that is refreshed."""
 
-    def __init__(self, session: Session, *, outputs: bool = True) -> None:
-        """`outputs`: whether items of terminals hold the text of their output."""
+    def __init__(self, session: Session, *, outputs: bool = True, cwd: str | None = None) -> None:
+        """`outputs`: whether items of terminals hold the text of their output.
+
+        `cwd`: the directory of the session, if it is known.
+        """
         self._session = session
+        self._cwd = cwd
         self._outputs = outputs
         self._texts: dict[str, TerminalText] = {}
         self._fed: dict[str, tuple[bytearray, int]] = {}  # what of the outputs is in the texts
@@ -188,10 +169,6 @@ class Look:
         if known is not None and not any(isinstance(item, DiffItem) for item in known.items):
             del self._contents[call.tool_call_id]
 
-    def other_permissions(self) -> list[PermissionBlock]:
-        """The questions that are about no tool call we know."""
-        return [permission_block(permission) for permission in self._others.values()]
-
     def entry(self, entry: Entry) -> MessageBlock | ToolCallBlock:
         """What to show of an entry."""
         if isinstance(entry, Message):
@@ -201,8 +178,8 @@ class Look:
     def tool_call(self, call: ToolCall) -> ToolCallBlock:
         """What to show of a tool call."""
         asked = self._asked.get(call.tool_call_id, {})
-        permissions = tuple(map(permission_block, islice(asked.values(), MOST_QUESTIONS)))
-        status = "waiting" if permissions else self._session.outcome(call)
+        permissions = tuple(map(self.question, islice(asked.values(), MOST_QUESTIONS)))
+        status = "waiting" if permissions else _outcome(self._session, call)
         kind = call.kind if call.kind in KIND_ICONS else "other"
         content = self._content(call, kind)
         return ToolCallBlock(
@@ -215,13 +192,16 @@ class Look:
             permissions=permissions,
             more_permissions=len(asked) - len(permissions),
             decisions=tuple(map(decision_words, call.decisions[-MOST_QUESTIONS:])),
+            finished=not call.is_open,
         )
 
     def _content(self, call: ToolCall, kind: str) -> "_Content":
         """What the call holds: only what is new is read, and its terminals."""
         known = self._contents.get(call.tool_call_id)
         if known is None or known.content is not call.content or known.kind != kind:
-            known = self._contents[call.tool_call_id] = _Content(call.content, kind, known)
+            known = self._contents[call.tool_call_id] = _Content(
+                call.content, kind, known, self._cwd
+            )
         known.read()
         for place, terminal_id in known.terminals:
             known.items[place] = self._terminal(terminal_id)
@@ -252,7 +232,7 @@ class Look:
             terminal_id=terminal_id,
             terminal=terminal,
             command=sanitize(terminal.command) if terminal.command else None,
-            cwd=one_line(terminal.cwd) if terminal.cwd else None,
+            cwd=self._other_directory(terminal.cwd),
             text=self._text(terminal) if self._outputs else "",
             received=True,
             exit=_exit(status) if status else None,
@@ -261,15 +241,40 @@ class Look:
         self._terminals[terminal_id] = now, item
         return item
 
+    def question(self, permission: Permission) -> PermissionBlock:
+        """A question that waits for an answer."""
+        block, subject = permission_block(permission), permission.request.subject
+        if isinstance(subject, v2.CommandPermissionSubject):
+            return replace(block, cwd=self._other_directory(subject.cwd))
+        return block
+
+    def _other_directory(self, cwd: str | None) -> str | None:
+        """The directory of a command, unless it is the one of the session."""
+        if not cwd or (self._cwd and cwd.rstrip("/") == self._cwd.rstrip("/")):
+            return None
+        return one_line(cwd)
+
+
+def _outcome(session: Session, call: ToolCall) -> str:
+    """What became of a call; many agents end one that was rejected as `failed`."""
+    outcome = session.outcome(call)
+    rejected = bool(call.decisions) and call.decisions[-1].rejects
+    return "rejected" if rejected and outcome in ("failed", "cancelled") else outcome
+
 
 class _Content:
     """What was found of the content of one tool call, which costs much and seldom changes."""
 
     def __init__(
-        self, content: list[v2.ToolCallContent], kind: str, before: "_Content | None"
+        self,
+        content: list[v2.ToolCallContent],
+        kind: str,
+        before: "_Content | None",
+        cwd: str | None,
     ) -> None:
         self.content = content
         self.kind = kind
+        self._cwd = cwd
         self.items: list[Item] = []
         self.terminals: list[tuple[int, str]] = []
         """Which of the items are terminals."""
@@ -284,14 +289,15 @@ class _Content:
         for piece in self.content[len(self._pieces) :]:
             if isinstance(piece, v2.Terminal):
                 self.terminals.append((len(self.items), piece.terminal_id))
-            items = known.get(id(piece)) or _items(piece, self.kind)
+            items = known.get(id(piece)) or _items(piece, self.kind, self._cwd)
             self._pieces.append(items)
             self.items += items
 
     def locations(self, call: ToolCall) -> tuple[Location, ...]:
         """Where the call works."""
         if self._locations[0] is not call.locations:
-            self._locations = call.locations, tuple(map(_location, call.locations))
+            made = tuple([_location(each, self._cwd) for each in call.locations])
+            self._locations = call.locations, made
         return self._locations[1]
 
     def raw(self, call: ToolCall) -> tuple[Item, ...]:
@@ -322,23 +328,24 @@ def _not_received(terminal_id: str) -> TerminalItem:
     return TerminalItem(None, None, "", False, exit=None, succeeded=False, terminal_id=terminal_id)
 
 
-def _items(content: v2.ToolCallContent, kind: str) -> tuple[Item, ...]:
+def _items(content: v2.ToolCallContent, kind: str, cwd: str | None) -> tuple[Item, ...]:
     match content:
         case Content():
             return tuple(_as_written(item, kind) for item in content_items([content.content]))
         case v2.Terminal():  # its output arrives by itself and is read each time
             return (_not_received(content.terminal_id),)
         case v2.Diff() | v2.JulyDiff() | v2.JuneDiff():
-            return (DiffItem(tuple(diff_lines(content))),)
+            return (DiffItem(tuple(diff_lines(content, cwd))),)
         case _:
-            return (DescribedItem(unknown("content", content.tag)),)
+            return (DescribedItem(unknown("content", content.tag), content),)
 
 
 # ---- tool calls ----------------------------------------------------------------------------
 
 
-def _location(location: v2.ToolCallLocation) -> Location:
-    return Location(one_line(location.path), location.line or None)
+def _location(location: v2.ToolCallLocation, cwd: str | None) -> Location:
+    name = one_line(relative(location.path, cwd))
+    return Location(one_line(location.path), location.line or None, name)
 
 
 def _as_written(item: Item, kind: str) -> Item:
@@ -479,6 +486,9 @@ class UnknownKinds:
         self._updates = session.unknown
         self._counts: dict[str, int] = {}
         self._others: set[str] = set()
+        self._latest: defaultdict[int | str, deque[v2.UnknownUpdate]] = defaultdict(
+            lambda: deque(maxlen=MOST_LATEST)
+        )
         self._read = 0
 
     def all(self) -> list[int | str]:
@@ -493,28 +503,27 @@ class UnknownKinds:
         return tag if tag in self._counts else OTHER_KINDS
 
     def block(self, kind: int | str) -> UnknownBlock | None:
-        """How many updates there are of a kind."""
+        """How many updates there are of a kind, and the last of them."""
         self._count()
         if isinstance(kind, str):
-            return (
-                UnknownBlock(one_line(kind), self._counts[kind]) if kind in self._counts else None
-            )
+            if kind not in self._counts:
+                return None
+            return UnknownBlock(one_line(kind), self._counts[kind], tuple(self._latest[kind]))
         if not self._others:
             return None
         number = len(self._others)
         words = f"{number:,} more kind{'' if number == 1 else 's'}"
-        return UnknownBlock(words, self._read - sum(self._counts.values()))
-
-    def blocks(self) -> list[UnknownBlock]:
-        """All there is to show."""
-        return [block for kind in self.all() if (block := self.block(kind)) is not None]
+        count = self._read - sum(self._counts.values())
+        return UnknownBlock(words, count, tuple(self._latest[OTHER_KINDS]))
 
     def _count(self) -> None:
         for update in self._updates[self._read :]:
             if update.tag in self._counts or len(self._counts) < MOST_KINDS:
                 self._counts[update.tag] = self._counts.get(update.tag, 0) + 1
+                self._latest[update.tag].append(update)
             else:
                 self._others.add(update.tag)
+                self._latest[OTHER_KINDS].append(update)
         self._read = len(self._updates)
 
 
@@ -550,11 +559,12 @@ class _Same:
 @lru_cache(maxsize=4)
 def _settings(options: _Same) -> tuple[Setting, ...]:
     """What is set; a status line asks for it in every frame."""
-    settings = [_setting(option) for option in options.value[:MOST_SETTINGS]]
+    settings = [setting_of(option) for option in options.value[:MOST_SETTINGS]]
     return tuple(setting for setting in settings if setting is not None)
 
 
-def _setting(option: v2.SessionConfigOption) -> Setting | None:
+def setting_of(option: v2.SessionConfigOption) -> Setting | None:
+    """A config option and its value, safe to show; None if its kind is unknown."""
     match option:
         case v2.SessionConfigSelect():
             value = value_name(option)
