@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.costs import functions_called
 from twofold.session import Session
-from twofold.term.emulator import Emulator
+from twofold.styled.emulator import Emulator
 from twofold.term.live_area import MOST_CARDS, LiveArea
 from twofold.term.row_encoder import RowEncoder
 from twofold.term.terminal_writer import TerminalWriter
@@ -35,7 +35,7 @@ MANY: Final = 4 * FEW
 
 
 class Nowhere:
-    """A terminal that nobody looks at."""
+    """A terminal that drops what is written to it."""
 
     def write(self, data: bytes) -> None:
         """Drop it."""
@@ -83,8 +83,8 @@ def plan(identity: str, steps: int = 1) -> v2.PlanUpdate:
     return v2.PlanUpdate(v2.PlanItems(identity, entries))
 
 
-def words(role: type[v2.ContentChunk], identity: str, said: str = "word ") -> Any:
-    return role(identity, TextContent(said))
+def words(role: type[v2.ContentChunk], identity: str, text: str = "word ") -> Any:
+    return role(identity, TextContent(text))
 
 
 def data(output: str) -> str:
@@ -128,8 +128,10 @@ MANY_OF: dict[str, Callable[[int], Updates]] = {
         words(v2.AgentMessageChunk, f"{i % (n // 2)}", "a") for i in range(n)
     ],
     "thoughts": lambda n: [words(v2.AgentThoughtChunk, f"{i}") for i in range(n)],
-    "pieces of what the person said": lambda n: [words(v2.UserMessageChunk, "u")] * n,
-    "people who said nothing": lambda n: [words(v2.UserMessageChunk, f"{i}", "") for i in range(n)],
+    "pieces of a message of the person": lambda n: [words(v2.UserMessageChunk, "u")] * n,
+    "empty messages of the person": lambda n: [
+        words(v2.UserMessageChunk, f"{i}", "") for i in range(n)
+    ],
     "numbers of tokens": lambda n: [UsageUpdate(i, n) for i in range(n)],
     "pieces of output": lambda n: [call("a", content=[v2.Terminal("t")]), *[printed("t")] * n],
     "lines of code": lambda n: [

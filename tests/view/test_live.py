@@ -20,6 +20,7 @@ from twofold.view.blocks import (
     DescribedItem,
     MessageBlock,
     OutputBlock,
+    RemarkBlock,
     TextItem,
     ToolCallBlock,
     UnknownBlock,
@@ -29,13 +30,15 @@ from twofold.view.live import (
     KEPT_BLOCKS,
     KEPT_PIECES,
     LONGEST_OUTPUT,
+    PLACED,
     Frame,
     Grow,
     Key,
     Live,
 )
 from twofold.view.markdown import Blank, Paragraph, Span
-from twofold.view.outline import MOST_KINDS, outline
+from twofold.view.outline import MOST_KINDS, MOST_LATEST
+from twofold.view.timeline import outline
 from twofold.wire import codec, v2
 from twofold.wire.content import ImageContent, TextContent
 
@@ -130,10 +133,57 @@ def test_a_window_is_sent_what_is_newer_in_it(
     assert part.grow == [grow for grow in whole.grow if grow.key in window]
 
 
+@streams
+def test_blocks_keep_their_places_and_a_window_of_places_has_what_is_newer_in_it(
+    updates: list[v2.SessionUpdate], requests: list[Any], data: st.DataObject
+) -> None:
+    session = Session("s")
+    live, seen = Live(session), 0
+    places: list[Key] = []
+    for _ in play(session, live, updates, requests, data):
+        if data.draw(st.integers(0, 9)) == 0:
+            live.add(RemarkBlock("A remark."))
+        assert live.places[: len(places)] == places
+        places = list(live.places)
+        if data.draw(st.integers(0, 5)) == 0:
+            live.frame()
+            seen = live.seq
+    assert [live.at(key) for key in places] == list(range(len(places)))
+    assert {key.kind for key in places} <= PLACED
+    assert live.at(FOOTER) is None
+    first, end = data.draw(st.integers(0, 10)), data.draw(st.integers(0, 10) | st.none())
+    for since in (None, seen):
+        there = {
+            *places[first:end],
+            *(put.key for put in live.frame().put if live.at(put.key) is None),
+        }
+        part, whole = live.window(since, first, end), live.frame(since)
+        assert part.put == [put for put in whole.put if put.key in there]
+        assert part.grow == [grow for grow in whole.grow if grow.key in there]
+        assert set(part.gone) == {key for key in whole.gone if key.kind not in PLACED}
+
+
+def test_a_remark_is_below_what_was_there_and_above_what_follows() -> None:
+    session = Session("s")
+    live = Live(session, seq=7, earlier=[RemarkBlock("Earlier.")])
+    live.take(session.apply(chunk("One.", "m1")))
+    key = live.add(RemarkBlock("The turn took 2 s."))
+    live.take(session.apply(chunk("Two.", "m2")))
+    assert live.places == [Key("turn", 0), Key("entry", 0), key, Key("entry", 1)]
+    assert live.block(key) == RemarkBlock("The turn took 2 s.")
+    assert [str(each) for each in live.places] == ["turn:0", "entry:0", "turn:1", "entry:1"]
+    assert live.frame().put[0].version == 7
+    assert live.seq == 10
+
+
+def test_a_key_is_a_text_that_can_be_sent_whatever_the_agent_calls_things() -> None:
+    assert str(Key("plan", "a\ud800b")).encode() == b"plan:a\\ud800b"
+
+
 # ---- costs ---------------------------------------------------------------------------------------
 
 
-def said(text: str, identity: str = "m") -> v2.AgentMessageChunk:
+def chunk(text: str, identity: str = "m") -> v2.AgentMessageChunk:
     return v2.AgentMessageChunk(identity, TextContent(text))
 
 
@@ -146,13 +196,13 @@ def item(text: str, identity: str = "c") -> v2.ToolCallContentChunk:
 
 
 GROWTH: dict[str, Callable[[int], v2.SessionUpdate]] = {
-    "a message": lambda number: said(f"Some words, number {number}.\n\n"),
-    "a message of one paragraph": lambda number: said("word "),
+    "a message": lambda number: chunk(f"Some words, number {number}.\n\n"),
+    "a message of one paragraph": lambda number: chunk("word "),
     "a message of the person": lambda number: v2.UserMessageChunk("u", TextContent("word ")),
     "a thought": lambda number: v2.AgentThoughtChunk("a", TextContent("A thought.\n")),
     "the output of a terminal": lambda number: printed(f"line {number}\n"),
     "a tool call": lambda number: item(f"item {number}"),
-    "a session": lambda number: said("Hello.", f"m{number}"),
+    "a session": lambda number: chunk("Hello.", f"m{number}"),
 }
 
 
@@ -203,18 +253,18 @@ def test_pieces_are_kept_for_the_blocks_that_grew_last() -> None:
     session = Session("s")
     live, observer = Live(session), Observer()
     for number in range(3 * KEPT_BLOCKS):
-        live.take(session.apply(said("One.\n\nTwo", f"m{number}")))
+        live.take(session.apply(chunk("One.\n\nTwo", f"m{number}")))
         observer.look(live)
     kept = [tracked for tracked in live._blocks.values() if tracked.stream]
     assert sum(bool(tracked.stream.log.pieces) for tracked in kept if tracked.stream) == KEPT_BLOCKS
-    live.take(session.apply(said(" and more.\n\n", "m0")))
+    live.take(session.apply(chunk(" and more.\n\n", "m0")))
     frame = observer.look(live)
     assert frame.grow == [
         Grow(Key("entry", 0), (Blank(), paragraph("Two and more.")), ()),
     ]
     assert not frame.put
     for number in range(3 * KEPT_PIECES):
-        live.take(session.apply(said(f"{number}\n\n", "m0")))
+        live.take(session.apply(chunk(f"{number}\n\n", "m0")))
         live.frame(live.seq - 1)
     (tracked,) = [tracked for tracked in kept if tracked.key == Key("entry", 0)]
     assert tracked.stream is not None
@@ -233,7 +283,7 @@ def test_what_is_settled_is_sent_once_and_the_tail_again_and_again() -> None:
     live = Live(session)
     found = []
     for text in ("One.\n\nTw", "o", " and three.\n\n"):
-        live.take(session.apply(said(text)))
+        live.take(session.apply(chunk(text)))
         found.append(live.frame(live.seq - 1))
     first = MessageBlock("agent", (Paragraph((Span("One."),)),), None, (Blank(), paragraph("Tw")))
     assert [put.block for put in found[0].put] == [first]
@@ -262,13 +312,13 @@ IMAGE = ImageContent("aGVsbG8=", "image/png")
         ([], False),
     ],
 )
-def test_a_message_that_is_replaced_goes_on_if_it_begins_with_what_was_said(
+def test_a_replaced_message_continues_if_it_begins_with_the_shown_text(
     content: list[Any], grows: bool
 ) -> None:
     session = Session("s")
     live, observer = Live(session), Observer()
     for text in ("one ", "two"):
-        live.take(session.apply(said(text)))
+        live.take(session.apply(chunk(text)))
         observer.look(live)
     live.take(session.apply(v2.AgentMessage("m", content=content)))
     assert bool(observer.look(live).put) is not grows
@@ -294,10 +344,10 @@ def test_an_image_at_another_place_is_another_message() -> None:
 def test_after_a_cut_a_message_goes_on_with_a_new_text() -> None:
     session = Session("s")
     live = Live(session)
-    live.take(session.apply(said("- one")))
+    live.take(session.apply(chunk("- one")))
     live.frame()
     assert [type(piece) for piece in live.cut(Key("entry", 0))] == [Paragraph]
-    live.take(session.apply(said(" and two\n\n")))
+    live.take(session.apply(chunk(" and two\n\n")))
     assert live.frame(live.seq - 1).grow == [Grow(Key("entry", 0), (paragraph("and two"),), ())]
     (whole,) = [put.block for put in live.frame().put if put.key.kind == "entry"]
     assert isinstance(whole, MessageBlock)
@@ -352,7 +402,7 @@ def question(call: str) -> v2.RequestPermissionRequest:
 
 
 class Uncounted(dict[Any, Any]):
-    """A dict that nobody may walk through."""
+    """A dict that must not be iterated."""
 
     def __iter__(self) -> Iterator[Any]:
         raise AssertionError("all of it was looked at")
@@ -430,6 +480,17 @@ def test_of_unknown_updates_the_first_kinds_are_named_and_the_others_counted() -
     assert found[:2] == [UnknownBlock("often", MOST_KINDS + 5), UnknownBlock("tag0", 1)]
     assert found[MOST_KINDS:] == [UnknownBlock("6 more kinds", 6)]
     assert found == [block for block in outline(session) if isinstance(block, UnknownBlock)]
+
+
+def test_the_last_updates_of_an_unknown_kind_are_kept_with_their_number() -> None:
+    session = Session("s")
+    live = Live(session)
+    for number in range(MOST_LATEST + 3):
+        update = v2.decode_update(json.dumps({"sessionUpdate": "often", "number": number}))
+        live.take(session.apply(update))
+    block = live.block(Key("unknown", "often"))
+    assert isinstance(block, UnknownBlock)
+    assert [each.raw.fields["number"] for each in block.latest] == [3, 4, 5, 6, 7]
 
 
 def test_of_a_very_long_output_a_block_holds_the_end() -> None:

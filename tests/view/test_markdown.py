@@ -156,7 +156,7 @@ from twofold.view.markdown.inline import spans
         ("[]()", [words("[]()")]),
     ],
 )
-def test_blocks_are_told_apart(text: str, expected: list[MarkdownBlock]) -> None:
+def test_text_is_split_into_blocks(text: str, expected: list[MarkdownBlock]) -> None:
     assert blocks(text) == expected
 
 
@@ -226,7 +226,7 @@ def link(text: str, url: str, **more: Any) -> Span:
         ("[https://a.b](https://c.d)", [link("https://a.b", "https://c.d")]),
     ],
 )
-def test_spans_are_told_apart(text: str, expected: list[Span]) -> None:
+def test_text_is_split_into_spans(text: str, expected: list[Span]) -> None:
     assert spans(text) == tuple(expected)
 
 

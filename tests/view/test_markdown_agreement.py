@@ -23,7 +23,7 @@ Event = tuple[Any, ...]
 
 
 def ours(text: str) -> list[Event]:
-    """Kinds of blocks with their text and where they stand."""
+    """Kinds of blocks with their text and where they are."""
     made: list[Event] = []
     code: list[str] = []
 
@@ -111,13 +111,13 @@ def their_spans(inline: Token) -> Any:
         elif kind[0] in depth:
             depth[kind[0]] += token.nesting
         else:
-            said = "\n" if token.type in ("softbreak", "hardbreak") else token.content
+            text = "\n" if token.type in ("softbreak", "hardbreak") else token.content
             target = str(token.attrs["src"]) if token.type == "image" else url
             style = [*(level > 0 for level in depth.values()), token.type == "code_inline", target]
             if made and made[-1][1:] == style:
-                made[-1][0] += said
-            elif said:
-                made.append([said, *style])
+                made[-1][0] += text
+            elif text:
+                made.append([text, *style])
     return tuple(tuple(span) for span in made)
 
 

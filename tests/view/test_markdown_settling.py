@@ -63,19 +63,19 @@ PROSE = st.text(st.characters(categories=["L", "Nd", "Zs"], include_characters="
 def test_nothing_is_lost_of_text_without_markup(text: str) -> None:
     # a number at the beginning of a line would be the mark of an item
     text = "\n".join("x" + line if line[:1].isdecimal() else line for line in text.split("\n"))
-    said: list[str] = []
+    shown: list[str] = []
     for block in blocks(text):
         if isinstance(block, CodeLine):
-            said.append(block.text)
+            shown.append(block.text)
         elif isinstance(block, Paragraph):
-            said.append(texts(block.spans))
+            shown.append(texts(block.spans))
         else:
             assert isinstance(block, CodeStart | Blank)
-    assert "".join("".join(said).split()) == "".join(text.split())
+    assert "".join("".join(shown).split()) == "".join(text.split())
 
 
 @given(DOCS)
-def test_blank_lines_stand_only_between_blocks(text: str) -> None:
+def test_blank_lines_are_only_between_blocks(text: str) -> None:
     made: list[MarkdownBlock] = [Blank(), *blocks(text), Blank()]
     if len(made) > 2:
         assert not any(isinstance(a, Blank) and isinstance(b, Blank) for a, b in pairwise(made))

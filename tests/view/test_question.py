@@ -1,4 +1,4 @@
-"""What a permission request would do: all that anyone was told, each thing once."""
+"""What a permission request would do: every fact of the request and its call, each once."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -68,6 +68,29 @@ def of_call(*updates: Json, **fields: Any) -> QuestionBlock:
 def test_a_command_is_shown_with_its_directory() -> None:
     block = asked({"type": "command", "command": "make\nmake install", "cwd": "/w"})
     assert block.parts == (CommandPart("make\nmake install", "/w"),)
+
+
+@pytest.mark.parametrize(
+    ("cwd", "shown"),
+    [("/w", None), ("/w/", None), ("/w/sub", "/w/sub"), ("/", "/"), ("/w\x1b[0m", "/w")],
+)
+def test_the_directory_of_a_command_is_not_shown_where_it_is_the_one_of_the_session(
+    cwd: str, shown: str | None
+) -> None:
+    subject = {"type": "command", "command": "make", "cwd": cwd}
+    params = {"sessionId": "s", "title": "May I?", "options": OPTIONS, "subject": subject}
+    request = codec.read(params, v2.RequestPermissionRequest)
+    assert question_block(request, directories=["/w"]).parts == (CommandPart("make", shown),)
+
+
+def test_words_that_only_repeat_a_command_and_its_directory_are_left_out() -> None:
+    command = {"command": "make", "cwd": "/w"}
+    texts = ("make\n(in /w)", "make\n(in /other)")
+    content = [{"type": "content", "content": {"type": "text", "text": each}} for each in texts]
+    assert of_call(rawInput=command, content=content).parts == (
+        CommandPart("make", "/w"),
+        TextPart("make\n(in /other)"),
+    )
 
 
 def test_what_is_only_a_title_is_called_so() -> None:
@@ -279,7 +302,7 @@ def test_a_value_is_hidden_by_nothing_that_only_looks_like_it() -> None:
 # ---- much of it --------------------------------------------------------------------------------
 
 
-def test_an_object_without_end_says_how_much_is_left_out() -> None:
+def test_an_endless_object_is_cut_with_the_amount_left_out() -> None:
     (part,) = of_call(rawInput=list(range(MOST_VALUES + 7))).parts
     assert isinstance(part, ValuesPart)
     assert (len(part.values), part.more) == (MOST_VALUES, 7)
@@ -314,13 +337,13 @@ def test_what_is_nested_deeper_than_python_goes_is_shown() -> None:
 # ---- laws --------------------------------------------------------------------------------------
 
 _NOT_SHOWN = frozenset(
-    # ids; what stands beside the keys; where a call is in its life
+    # ids; the choices, which are shown as keys; the state of the call
     {"sessionId", "toolCallId", "terminalId", "options", "status", "capabilities"}
-    # bytes that nobody can read
+    # bytes, which are not shown
     | {"data", "blob"}
 )
 _TAGS = {"type", "operation", "fileType", "mimeType", "kind"}
-"""They are words of the protocol, and shown by what they stand for, where they are known."""
+"""Words of the protocol; the known ones are shown by their meaning."""
 _KEYS = st.sampled_from(
     [
         *("command", "cmd", "args", "cwd", "script", "path", "file_path", "content"),
@@ -351,7 +374,7 @@ def leaves(value: Any, key: str = "") -> Iterator[str]:
 
 
 @given(v2_permission_requests(), tool_call_patches_v2(), _INPUTS, _INPUTS)
-def test_every_string_that_anyone_was_told_is_shown(
+def test_every_string_of_the_request_and_its_call_is_shown(
     params: Json, update: Json, given_before: Any, given: Any
 ) -> None:
     update = {**update, "toolCallId": "t", "rawInput": given_before}
@@ -361,15 +384,15 @@ def test_every_string_that_anyone_was_told_is_shown(
         if given is not None:
             call["rawInput"] = given
         params = {**params, "subject": {**subject, "toolCall": call}}
-        told = [params, update]
+        given_values = [params, update]
     else:
-        told = [params]
+        given_values = [params]
     session = Session("s")
     session.apply(codec.read({"sessionUpdate": "tool_call_update", **update}, v2.SessionUpdate))
     request = codec.read(params, v2.RequestPermissionRequest)
     block = of_session(session, request)
     shown = one_line(block.text)
-    assert [leaf for leaf in leaves(told) if one_line(leaf) not in shown] == []
+    assert [leaf for leaf in leaves(given_values) if one_line(leaf) not in shown] == []
 
 
 @given(v2_permission_requests(), _INPUTS)

@@ -35,8 +35,9 @@ from twofold.view.blocks import (
 )
 from twofold.view.diff import DiffLine, diff_lines
 from twofold.view.live import Frame, Grow, Key, Live, LiveBlock, Put
-from twofold.view.outline import entry_block, footer, outline
+from twofold.view.outline import entry_block, footer
 from twofold.view.question import question_block
+from twofold.view.timeline import outline, turn_headings
 
 __all__ = [
     "Block",
@@ -82,4 +83,5 @@ __all__ = [
     "footer",
     "outline",
     "question_block",
+    "turn_headings",
 ]

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal, TypeAlias
 
-from twofold.session import Role, Terminal
+from twofold.session import Message, Role, Terminal
 from twofold.text.safe import one_line, sanitize
 from twofold.view.diff import DiffLine
 from twofold.view.markdown.blocks import MarkdownBlock
+from twofold.wire.base import Unknown
 from twofold.wire.content import (
     AudioContent,
     BlobResourceContents,
@@ -47,7 +48,7 @@ class DescribedItem:
     """Something that is not text, in a few words: `[image image/png, 12 KB]`."""
 
     text: str
-    content: ContentBlock | None = field(default=None, compare=False, metadata=NOT_SHOWN)
+    content: ContentBlock | Unknown | None = field(default=None, compare=False, metadata=NOT_SHOWN)
     """What it is, as the peer sent it, for views that can do more than name it."""
 
 
@@ -94,6 +95,8 @@ class MessageBlock:
     """Of a message between sessions."""
     tail: tuple[Piece, ...] = ()
     """In a live view the end of the message, which may still become something else."""
+    message: Message | None = field(default=None, compare=False, metadata=NOT_SHOWN)
+    """In an outline the message in the session, for a view that needs its text as it was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +136,12 @@ class Location:
 
     path: str
     line: int | None
+    name: str = ""
+    """The path as it is shown, if that is not the whole of it."""
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}" if self.line else self.path
+        name = self.name or self.path
+        return f"{name}:{self.line}" if self.line else name
 
 
 # ---- questions -----------------------------------------------------------------------------
@@ -245,11 +251,24 @@ class ToolCallBlock:
     """How many more questions wait that are about it."""
     decisions: tuple[str, ...] = ()
     """How requests for permission were answered, in words."""
+    finished: bool = False
+    """Whether nothing more is expected of it."""
 
     @property
     def word(self) -> str:
         """The status as a word for people."""
         return _STATUS_WORDS.get(self.status, self.status)
+
+    @property
+    def unnamed_locations(self) -> list[Location]:
+        """The locations that no diff of the call names itself."""
+        diffs = [item.lines for item in self.items if isinstance(item, DiffItem)]
+        named = {row.text for lines in diffs for row in lines if row.kind == "file"}
+        return [
+            location
+            for location in self.locations
+            if not {name := location.name or location.path, f"{name} (new file)"} & named
+        ]
 
     @property
     def icon(self) -> str:
@@ -320,6 +339,8 @@ class UnknownBlock:
 
     name: str
     count: int
+    latest: tuple[Unknown, ...] = field(default=(), compare=False, metadata=NOT_SHOWN)
+    """The last ones as the peer sent them, for views that show more than how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,9 +366,13 @@ class FooterBlock:
 
 @dataclass(frozen=True, slots=True)
 class HeadingBlock:
-    """The heading of another session, or of a replay of one."""
+    """The heading of a session, of a replay of one, or of a turn."""
 
     text: str
+    facts: tuple[str, ...] = ()
+    """What else there is to know about it: the agent, the directory, the time."""
+    level: Literal[1, 2] = 1
+    """1 for a session or a replay, 2 for a turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,6 @@ from twofold.view.outline import (
     compaction_block,
     footer,
     notice_block,
-    permission_block,
     plan_block,
     sender_of,
     subagent_block,
@@ -70,6 +69,7 @@ Kind: TypeAlias = Literal[
     "unknown",
     "terminal",
     "footer",
+    "turn",
 ]
 
 
@@ -78,6 +78,11 @@ class Key(NamedTuple):
 
     kind: Kind
     identity: int | str
+
+    def __str__(self) -> str:
+        """The key as a text that can be sent: `entry:12`."""
+        # an id of the agent may hold half a surrogate pair, which no encoding has
+        return f"{self.kind}:{self.identity}".encode(errors="backslashreplace").decode()
 
 
 LiveBlock: TypeAlias = Block | OutputBlock
@@ -110,6 +115,10 @@ class Frame(NamedTuple):
 
 
 FOOTER: Final = Key("footer", "")
+PLACED: Final[frozenset[Kind]] = frozenset(
+    {"entry", "notice", "compaction", "subagent", "unknown", "turn"}
+)
+"""The kinds of blocks that are read one after the other; all others are shown beside them."""
 LONGEST_OUTPUT: Final = 1 << 20
 """How many characters of a terminal's output a block holds, counted from the end."""
 KEPT_PIECES: Final = 1024
@@ -126,20 +135,41 @@ class Live:
         outputs: Whether outputs of terminals are blocks of their own, as plain text. A toolkit
             that interprets the output itself has no use for them: then the tool calls that show a
             terminal change with its output.
+        texts: Whether the items of terminals hold the text of their output, for a view that is
+            drawn once: every change of the output would read all of it again.
+        cwd: The directory of the session, if it is known: paths inside of it are shown relative
+            to it, and it is not named where a command runs in it.
+        seq: The number to begin with, for a view that takes the place of another one.
+        earlier: Blocks that come before those of the session, as `add` adds them.
     """
 
-    def __init__(self, session: Session, *, outputs: bool = True) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        outputs: bool = True,
+        texts: bool = False,
+        cwd: str | None = None,
+        seq: int = 0,
+        earlier: Iterable[LiveBlock] = (),
+    ) -> None:
         self.session = session
-        self.seq = 0
+        self.seq = seq
         """The number of changes that were taken."""
+        self.places: list[Key] = []
+        """The blocks that are read one after the other, in the order in which they appeared. It
+        only grows, so each of them has a place that never changes; one that is gone leaves a hole.
+        """
         self._outputs = outputs
-        self._look = Look(session, outputs=False)
+        self._look = Look(session, outputs=texts, cwd=cwd)
         self._kinds = UnknownKinds(session)
         self._noted: dict[int, tuple[list[v2.ToolCallContent], int]] = {}  # what of an entry
         self._showing: dict[str, set[int]] = {}  # the entries that show a terminal, by its id
         self._asked: dict[int | str, Key] = {}  # where a question is shown, also after its answer
         self._blocks: dict[Key, _Tracked] = {}  # those that changed last are at the end
+        self._beside: dict[Key, _Tracked] = {}  # those without a place, in the same order
         self._growing: dict[Key, _Tracked] = {}  # those whose pieces are kept, in the same order
+        self._added = list(earlier)
         for key in self._everything():
             self._touch(key)
 
@@ -171,6 +201,30 @@ class Live:
                 self._add(tracked, last, frame)
         return frame
 
+    def window(self, since: int | None, first: int, end: int | None = None) -> Frame:
+        """What changed since a frame in a range of places, and in all blocks without a place.
+
+        Args:
+            since: The `seq` of the last frame that was seen; None for an observer that begins.
+            first: The first place.
+            end: The place after the last one; None for all that there are.
+        """
+        keys = self.places[max(0, first) : end if end is None else max(0, end)]
+        return self.frame(since, [*keys, *self._changed_beside(since)])
+
+    def at(self, key: Key) -> int | None:
+        """The place of a block in `places`; None if it is shown beside them, or is unknown."""
+        tracked = self._blocks.get(key)
+        return tracked.at if tracked is not None else None
+
+    def add(self, block: LiveBlock) -> Key:
+        """Add a block of the host itself, such as how a turn ended, below all there is."""
+        self.seq += 1
+        self._added.append(block)
+        key = Key("turn", len(self._added) - 1)
+        self._touch(key)
+        return key
+
     def block(self, key: Key) -> LiveBlock | None:
         """The whole block as it is now; None if there is none (any more)."""
         session, identity = self.session, key.identity
@@ -181,7 +235,7 @@ class Live:
             case "permission":
                 permission = session.permissions.get(identity)
                 shown = permission is not None and self._asked.get(identity, key) == key
-                return permission_block(permission) if permission and shown else None
+                return self._look.question(permission) if permission and shown else None
             case "plan":
                 update = session.plans.get(str(identity))
                 return plan_block(update.plan) if update else None
@@ -198,6 +252,8 @@ class Live:
                 return _output_block(terminal.output) if terminal else None
             case "footer":
                 return footer(session)
+            case "turn":
+                return self._added[int(identity)]
             case _:
                 assert_never(key.kind)
 
@@ -228,8 +284,30 @@ class Live:
                 return
             yield tracked
 
+    def _changed_beside(self, since: int | None) -> list[Key]:
+        """The blocks without a place that changed since a frame."""
+        if since is None:  # however many questions were settled, one that begins needs none of them
+            asked = [Key("permission", request_id) for request_id in self.session.permissions]
+            plans = [Key("plan", plan_id) for plan_id in self.session.plans]
+            outputs = [Key("terminal", identity) for identity in self.session.terminals]
+            return [*(outputs if self._outputs else ()), *asked, *plans, FOOTER]
+        changed = []
+        for tracked in reversed(self._beside.values()):
+            if tracked.version <= since:
+                break
+            changed.append(tracked.key)
+        return changed
+
     def _touch(self, key: Key) -> None:
-        tracked = self._blocks.pop(key, None) or _Tracked(key, len(self._blocks))
+        tracked = self._blocks.pop(key, None)
+        if tracked is None:
+            tracked = _Tracked(key, len(self._blocks))
+            if key.kind in PLACED:
+                tracked.at = len(self.places)
+                self.places.append(key)
+        if tracked.at is None:
+            self._beside.pop(key, None)
+            self._beside[key] = tracked
         tracked.version = self.seq
         self._blocks[key] = tracked
 
@@ -278,7 +356,8 @@ class Live:
 
     def _everything(self) -> list[Key]:
         session = self.session
-        keys = [Key("entry", index) for index in range(len(session.entries))]
+        keys = [Key("turn", number) for number in range(len(self._added))]
+        keys += [Key("entry", index) for index in range(len(session.entries))]
         for index in range(len(session.entries)):
             self._note_call(index)
         if self._outputs:
@@ -361,11 +440,13 @@ class Live:
 class _Tracked:
     """A block: when it first appeared, when it last changed, and how it is read if it grows."""
 
-    __slots__ = ("key", "place", "read", "stream", "version")
+    __slots__ = ("at", "key", "place", "read", "stream", "version")
 
     def __init__(self, key: Key, place: int) -> None:
         self.key = key
         self.place = place
+        self.at: int | None = None
+        """Its place in `Live.places`."""
         self.version = 0
         self.read = -1
         """The version that the stream has read."""

@@ -11,6 +11,7 @@ Pure, and without any toolkit: every string of a block is safe to show.
 import hashlib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from twofold.session import Terminal, ToolCall
@@ -61,14 +62,16 @@ def question_block(
     terminals: Mapping[str, Terminal] | None = None,
     command: str | None = None,
     paths: Iterable[str] = (),
+    directories: Iterable[str] = (),
 ) -> QuestionBlock:
     """Everything there is to see of a request.
 
     `call` is its tool call as it is now, `before` as it was before the request patched it.
     `content` is what this client itself would do. `command` and `paths` are what rules judge: they
-    are shown where nothing else shows them.
+    are shown where nothing else shows them. `directories` are the names of the session's own: of a
+    command that runs there, none is shown.
     """
-    found = _Found(terminals or {}, request.title)
+    found = _Found(terminals or {}, request.title, directories)
     if request.description:
         found.text(request.description)
     found.contents(content)
@@ -97,8 +100,11 @@ def question_block(
 class _Found:
     """What was found so far."""
 
-    def __init__(self, terminals: Mapping[str, Terminal], title: str) -> None:
+    def __init__(
+        self, terminals: Mapping[str, Terminal], title: str, directories: Iterable[str]
+    ) -> None:
         self.kind = ""
+        self._here = {each.rstrip("/") or "/" for each in directories}
         self._title = title
         self._terminals = terminals
         self._parts: list[QuestionPart] = []
@@ -121,15 +127,29 @@ class _Found:
 
     def all_parts(self) -> tuple[QuestionPart, ...]:
         """Everything that there is to see; a note is added if that is next to nothing."""
-        parts = [part for part in self._parts if not self._is_command(part)]
+        parts = [self._with_other(part) for part in self._parts if not self._is_command(part)]
         if not parts:
             return (NotePart("The agent shows only this title."),)
         if all(isinstance(part, TextPart) for part in parts):
             parts.append(NotePart("The agent shows only these words."))
         return tuple(parts)
 
+    def _with_other(self, part: QuestionPart) -> QuestionPart:
+        """A command with its directory, unless it is the one of the session."""
+        if not isinstance(part, CommandPart) or part.cwd is None:
+            return part
+        return replace(part, cwd=None) if (part.cwd.rstrip("/") or "/") in self._here else part
+
     def _is_command(self, part: QuestionPart) -> bool:
-        return isinstance(part, TextPart) and part.text.strip() in self._commands
+        """Whether words only repeat a command; a conversion puts its directory below it."""
+        if not isinstance(part, TextPart):
+            return False
+        text = part.text.strip()
+        command, _, where = text.rpartition("\n(in ")
+        return text in self._commands or any(
+            isinstance(each, CommandPart) and each.text == command and where == f"{each.cwd})"
+            for each in self._parts
+        )
 
     # ---- tool calls
 
@@ -177,6 +197,8 @@ class _Found:
     def command(self, text: str, cwd: str | None = None, name: str = "") -> None:
         """Something that would run."""
         text, where = sanitize(text).strip(), one_line(cwd) if cwd else None
+        if where is not None and where != cwd:  # with characters that are not shown
+            self._here.discard(where.rstrip("/") or "/")
         if not text:
             self.values("", {"in": cwd} if cwd else None)
             return
