@@ -14,8 +14,8 @@ from pygments.lexer import DelegatingLexer  # type: ignore[import-untyped]
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from rich.style import Style
 
-from twofold.term import code
-from twofold.term.code import (
+from twofold.styled import Parts, code
+from twofold.styled.code import (
     LANGUAGES,
     LINES_BEFORE,
     LONGEST_LINE,
@@ -27,7 +27,7 @@ from twofold.term.code import (
     Highlighter,
     allowance,
 )
-from twofold.term.lines import Parts, plain
+from twofold.term.lines import plain
 from twofold.text import sanitize
 
 NAMES = ["python", "pycon", "javascript", "c++", "bash", "console", "json", "yaml", "html"]
@@ -143,7 +143,7 @@ def test_a_long_line_is_not_coloured_and_those_around_it_are() -> None:
 
 
 class Lexer:
-    """What stands for a lexer of Pygments; it gives what it was told to give."""
+    """Replaces a lexer of Pygments; it returns the given tokens."""
 
     def __init__(self, given: Any) -> None:
         self.given = given
@@ -389,8 +389,8 @@ def test_every_style_is_one_and_can_be_read_on_dark_and_light() -> None:
 
 
 def test_pygments_is_not_imported_before_there_is_code_to_colour() -> None:
-    told = "import sys, twofold.term.code; print('pygments' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    script = "import sys, twofold.styled.code; print('pygments' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"
 
 

@@ -24,7 +24,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, Self
 
-from twofold.term.lines import Parts
+from twofold.styled import Parts
 
 LONGEST_LINE: Final = 1_000
 """A longer line is not coloured: it is data more often than code."""

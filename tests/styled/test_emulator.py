@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from twofold.term.emulator import AT_ONCE, INTERPRETED, KEPT, Emulator
+from twofold.styled.emulator import AT_ONCE, INTERPRETED, KEPT, Emulator
 from twofold.term.lines import plain
 from twofold.text import sanitize
 from twofold.text.terminal import LONGEST_SEQUENCE
@@ -23,14 +23,14 @@ def shown(*pieces: bytes, columns: int = 80, rows: int = 24, limit: int = 1000) 
 
 
 def texts(emulator: Emulator, limit: int = 1000) -> list[str]:
-    return [plain(line.parts) for line in emulator.lines(limit)]
+    return [plain(row) for row in emulator.rows(limit)]
 
 
 def styled(output: bytes) -> tuple[tuple[str, object], ...]:
     emulator = Emulator()
     emulator.feed(output)
-    (line,) = emulator.lines(10)
-    return line.parts
+    (row,) = emulator.rows(10)
+    return row
 
 
 # ---- what is shown -----------------------------------------------------------------------------
@@ -119,12 +119,6 @@ def test_text_has_the_style_it_was_written_in(
     assert styled(output) == parts
 
 
-def test_lines_are_cut_and_not_wrapped_as_prose() -> None:
-    emulator = Emulator()
-    emulator.feed(b"some words")
-    assert [line.prose for line in emulator.lines(5)] == [False]
-
-
 # ---- what scrolled off -------------------------------------------------------------------------
 
 
@@ -175,7 +169,7 @@ def test_of_a_lot_of_output_the_end_is_shown_and_the_rest_counted() -> None:
     emulator.feed(b"".join([b"%09d\n" % number for number in range(count)]))
     assert texts(emulator, 2) == [f"{count - 2:09}", f"{count - 1:09}"]
     assert emulator.hidden == count + 1 - 2
-    assert len(emulator.lines(10**6)) <= INTERPRETED // 10
+    assert len(emulator.rows(10**6)) <= INTERPRETED // 10
 
 
 def test_a_lot_of_output_without_a_newline_is_cut_between_characters() -> None:
@@ -204,7 +198,7 @@ def test_a_lot_of_output_ends_what_was_open() -> None:
         emulator = Emulator()
         emulator.feed(before)
         emulator.feed(b"line\n" * AT_ONCE)
-        assert [line.parts for line in emulator.lines(2)] == [(("line", ""),)] * 2
+        assert emulator.rows(2) == [(("line", ""),)] * 2
         assert emulator.hidden == AT_ONCE - 2
 
 
@@ -271,7 +265,7 @@ def test_any_split_of_the_bytes_gives_the_same_lines(
     edges = [0, *sorted(min(cut, len(output)) for cut in at), len(output)]
     for start, end in pairwise(edges):
         split.feed(output[start:end])
-    assert split.lines(50) == whole.lines(50)
+    assert split.rows(50) == whole.rows(50)
     assert split.hidden == whole.hidden
 
 
@@ -280,11 +274,11 @@ def test_any_split_of_the_bytes_gives_the_same_lines(
 def test_whatever_is_written_is_safe_to_show_and_nothing_fails(output: bytes) -> None:
     emulator = Emulator(20, 5)
     emulator.feed(output)
-    for line in emulator.lines(100):
-        for text, style in line.parts:
+    for row in emulator.rows(100):
+        for text, style in row:
             assert text == sanitize(text)
             assert "\n" not in text
-            Style.parse(str(style))
+            Style.parse(style)
     assert emulator.hidden >= 0
 
 
@@ -294,10 +288,10 @@ def test_at_most_so_many_lines_are_given_and_the_last_is_not_blank(
 ) -> None:
     emulator = Emulator(20, 5)
     emulator.feed(output)
-    every = emulator.lines(10**6)
+    every = emulator.rows(10**6)
     hidden = emulator.hidden
-    assert not every or every[-1].parts
-    assert emulator.lines(limit) == every[max(0, len(every) - limit) :]
+    assert not every or every[-1]
+    assert emulator.rows(limit) == every[max(0, len(every) - limit) :]
     assert emulator.hidden == hidden + max(0, len(every) - limit)
 
 

@@ -18,8 +18,7 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len
 
 from twofold.session import Terminal
-from twofold.term.block_lines import counted
-from twofold.term.lines import Line, Parts, line
+from twofold.styled import Parts
 from twofold.text.safe import sanitize
 from twofold.text.terminal import Scanner
 from twofold.view.blocks import TerminalItem
@@ -628,7 +627,7 @@ _WRAP: Final = 7
 
 
 class Emulator:
-    """A terminal that a program writes to. Feed it, and read its `lines`."""
+    """A terminal that a program writes to. Feed it, and read its `rows`."""
 
     __slots__ = ("_drawn", "_scanner", "_screen", "hidden")
 
@@ -644,7 +643,7 @@ class Emulator:
         self._scanner = Scanner()
         self._drawn = ""  # the character written last, which can be repeated
         self.hidden = 0
-        """How many rows are above those that `lines` returned last."""
+        """How many rows are above those that `rows` returned last."""
 
     @property
     def weight(self) -> int:
@@ -670,7 +669,7 @@ class Emulator:
                     if act := _ESCAPES.get(piece["between"] + piece["escape"]):
                         act(screen)
 
-    def lines(self, limit: int) -> list[Line]:
+    def rows(self, limit: int) -> list[Parts]:
         """The last rows of what there is to see, at most so many."""
         total = self._screen.above + self._screen.lines
         shown: list[Parts] = []
@@ -684,7 +683,7 @@ class Emulator:
             else:
                 break
         self.hidden = total - len(shown)
-        return [Line(parts, prose=False) for parts in reversed(shown)]
+        return shown[::-1]
 
     def _end(self, data: bytes | bytearray, size: int) -> bytes | bytearray:
         """The end of a lot of output, from the start of a line; what comes before is counted."""
@@ -750,27 +749,33 @@ UNKNOWN_SIZE: Final = (500, 24)
 Most such output was written to a pipe, which breaks none."""
 
 
+class Output(NamedTuple):
+    """What there is to see of a terminal."""
+
+    rows: list[Parts]
+    hidden: int
+    """How many rows are above them."""
+
+
 class Outputs:
     """`outputs(item, limit)`: the last rows of a terminal of one session."""
 
     def __init__(self) -> None:
         self._screens: dict[str, _Fed] = {}
 
-    def __call__(self, item: TerminalItem, limit: int | None) -> list[Line]:
-        """The last rows, and how many there are before them."""
+    def __call__(self, item: TerminalItem, limit: int | None) -> Output:
+        """The last rows, at most so many, and how many there are before them."""
         terminal = item.terminal
         if terminal is None:
-            return []
+            return Output([], 0)
         fed = self._screens.pop(item.terminal_id, None)
         if fed is None or not fed.shows(terminal) or (fed.short and limit is None):
             fed = _Fed(terminal, FIRST if limit is not None else AT_ONCE)
         emulator = fed.up_to_date()
         self._screens[item.terminal_id] = fed  # the last to be forgotten
         self._forget()
-        lines = emulator.lines(limit or MOST)
-        if emulator.hidden:
-            return [line(f"… {counted(emulator.hidden, 'line')} before", "dim italic"), *lines]
-        return lines
+        rows = emulator.rows(limit or MOST)
+        return Output(rows, emulator.hidden)
 
     def _forget(self) -> None:
         weight = sum([fed.weight for fed in self._screens.values()])
@@ -779,13 +784,13 @@ class Outputs:
             weight -= self._screens.pop(first).weight
 
 
-def whole_output(item: TerminalItem, limit: int | None) -> list[Line]:
-    """All rows of a terminal that were ever written, for a transcript; `limit` has no effect."""
+def whole_output(item: TerminalItem) -> list[Parts]:
+    """All rows of a terminal that were ever written, for a transcript."""
     if item.terminal is None:
         return []
     emulator = Emulator(*_size_of(item.terminal), kept=sys.maxsize)
     emulator.feed(item.terminal.output, sys.maxsize)
-    return emulator.lines(sys.maxsize)
+    return emulator.rows(sys.maxsize)
 
 
 def _size_of(terminal: Terminal) -> tuple[int, int]:
