@@ -1,9 +1,10 @@
-"""A recording adds up to what the user saw, and tells all of it."""
+"""A recording shows everything that the user saw."""
 
 import asyncio
 import io
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from twofold.rpc.errors import RequestFailed
 from twofold.session import Session, snapshot
 from twofold.term.transcript import render_blocks
 from twofold.transport.tape import Tape, Taped
-from twofold.view import FooterBlock, RemarkBlock
+from twofold.view import HeadingBlock, RemarkBlock
 from twofold.wire import codec
 
 both = pytest.mark.parametrize("version", [1, 2])
@@ -44,7 +45,7 @@ class Scene:
 
     async def prompt(self, session: Any) -> tuple[asyncio.Task[Any], Json]:
         turn = asyncio.create_task(session.prompt("Do it"))
-        request = await self.agent.heard("session/prompt")
+        request = await self.agent.receive("session/prompt")
         if self.version == 2:
             self.agent.answer(request, {"messageId": f"u{request['id']}"})
             self.agent.update(RUNNING)
@@ -92,7 +93,7 @@ async def cancelled(scene: Scene, session: Any) -> None:
     scene.call("run", "in_progress")
     await until(lambda: "run" in session.state.tool_calls)
     cancelling = asyncio.create_task(session.cancel())
-    await scene.agent.heard("session/cancel")
+    await scene.agent.receive("session/cancel")
     scene.call("late", "pending")
     scene.finish(request, "cancelled")
     await cancelling
@@ -104,7 +105,7 @@ async def cancelled_with_an_error(scene: Scene, session: Any) -> None:
     scene.call("run", "in_progress")
     await until(lambda: "run" in session.state.tool_calls)
     cancelling = asyncio.create_task(session.cancel())
-    await scene.agent.heard("session/cancel")
+    await scene.agent.receive("session/cancel")
     if scene.version == 1:
         scene.agent.refuse(request, -32603, "aborted")
     else:
@@ -129,7 +130,7 @@ async def given_up(scene: Scene, session: Any) -> None:
 
 async def failed(scene: Scene, session: Any) -> None:
     turn = asyncio.create_task(session.prompt("Do it"))
-    request = await scene.agent.heard("session/prompt")
+    request = await scene.agent.receive("session/prompt")
     scene.agent.refuse(request, -32000, "log in first")
     with pytest.raises(RequestFailed):
         await turn
@@ -212,7 +213,9 @@ class Script:
         params = {"sessionId": session, "update": update}
         return self._put("a2c", method="session/update", params=params)
 
-    def say(self, words: str, session: str = "s", kind: str = "agent_message_chunk") -> "Script":
+    def message(
+        self, words: str, session: str = "s", kind: str = "agent_message_chunk"
+    ) -> "Script":
         return self.update(kind, session, content={"type": "text", "text": words})
 
     def call(self, name: str, status: str) -> "Script":
@@ -242,19 +245,25 @@ class Script:
     def paragraphs(self) -> list[str]:
         return self.shown.removesuffix("\n").split("\n\n")
 
+    @property
+    def body(self) -> list[str]:
+        """What is shown below the headings of the session and its turns."""
+        headings = ("── Session", "── Turn")
+        return [each for each in self.paragraphs if not each.startswith(headings)]
+
 
 def test_the_end_of_every_turn_is_shown() -> None:
-    script = Script().prompt("One").say("1").answer(stopReason="end_turn")
-    script.prompt("Two").say("2").cancel().answer(stopReason="cancelled")
-    script.prompt("Three").say("3").refuse("Internal error", data={"details": "no credit"})
-    script.prompt("Four").say("4").answer(stopReason="max_tokens")
-    script.prompt("Five").say("5").answer(stopReason="end_turn")
-    assert script.paragraphs == [
+    script = Script().prompt("One").message("1").answer(stopReason="end_turn")
+    script.prompt("Two").message("2").cancel().answer(stopReason="cancelled")
+    script.prompt("Three").message("3").refuse("Internal error", data={"details": "no credit"})
+    script.prompt("Four").message("4").answer(stopReason="max_tokens")
+    script.prompt("Five").message("5").answer(stopReason="end_turn")
+    assert script.body == [
         *("> One", "1", "· end of turn"),
         *("> Two", "2", "⊘ cancelled"),
         *("> Three", "3", '✗ an error: Internal error ({"details": "no credit"})'),
         *("> Four", "4", "⊘ the token limit is reached"),
-        *("> Five", "5", "idle, end of turn"),
+        *("> Five", "5", "· end of turn"),
     ]
 
 
@@ -273,20 +282,20 @@ def test_how_a_permission_was_answered_is_shown_with_the_call(outcome: Json, wor
     script = Script().prompt().call("Build", "pending").permission("Build", outcome)
     script.update("tool_call_update", toolCallId="Build", status="completed")
     script.answer(stopReason="end_turn")
-    assert script.paragraphs[1] == f"✓ Build  (completed)\n  permission {words}"
+    assert script.body[1] == f"✓ Build  (completed)\n  permission {words}"
 
 
 def test_what_a_turn_left_open_or_a_person_rejected_does_not_look_as_if_it_went_on() -> None:
     rejected = {"outcome": "selected", "optionId": "reject_once"}
     script = Script().prompt().call("Read", "in_progress").call("Build", "pending")
     script.permission("Build", rejected).answer(stopReason="end_turn")
-    assert script.paragraphs[1:3] == [
+    assert script.body[1:3] == [
         "– Read  (not finished)",
         "✗ Build  (rejected)\n  permission rejected: <reject_once>",
     ]
 
 
-def test_an_answer_that_is_about_no_tool_call_stands_where_it_was_given() -> None:
+def test_an_answer_without_a_tool_call_is_placed_where_it_was_given() -> None:
     options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
     subject = {"type": "command", "command": "make", "cwd": "/"}
     asked = {"sessionId": "s", "title": "Run make?", "subject": subject, "options": options}
@@ -302,36 +311,35 @@ def test_an_answer_that_is_about_no_tool_call_stands_where_it_was_given() -> Non
     lines = [codec.encode({"jsonrpc": "2.0", **message}) for message in messages]
     out = io.StringIO()
     render_blocks(added_up(lines).outline(), Console(file=out))
-    assert out.getvalue().split("\n\n")[:3] == [
+    assert out.getvalue().strip().split("\n\n")[1:4] == [
         "Well.",
         "· Run make?: permission allowed: Yes",
         "Well.",
     ]
 
 
-def test_what_was_live_is_shown_before_the_replay_that_tells_it_again() -> None:
+def test_what_was_live_is_shown_before_the_replay_that_repeats_it() -> None:
     script = Script().prompt("One").call("Edit", "completed").answer(stopReason="end_turn")
-    script.load().say("One", kind="user_message_chunk").answer()
-    script.say("late")  # some agents replay after the answer, too
-    script.prompt("Two").say("2").answer(stopReason="end_turn")
-    assert script.paragraphs == [
-        *("> One", "✓ Edit  (completed)", "idle, end of turn"),
-        "── Replayed by the agent (session/load) ──",
-        *("> One", "late"),
+    script.load().message("One", kind="user_message_chunk").answer()
+    script.message("late")  # some agents replay after the answer, too
+    script.prompt("Two").message("2").answer(stopReason="end_turn")
+    assert script.body == [
+        *("> One", "✓ Edit  (completed)", "· end of turn"),
+        "── Replayed by the agent (session/load) ──\n2 entries, 1 of them as shown above",
+        "late",
         "── The replay ends here ──",
-        *("> Two", "2", "idle, end of turn"),
+        *("> Two", "2", "· end of turn"),
     ]
     assert len(added_up(script.lines).sessions) == 1
     assert "Edit" not in str(snapshot_of(added_up(script.lines).sessions["s"]))
 
 
 def test_a_replay_that_is_refused_leaves_what_was_live() -> None:
-    script = Script().prompt("One").say("1").answer(stopReason="end_turn")
+    script = Script().prompt("One").message("1").answer(stopReason="end_turn")
     script.load().refuse("Resource not found", -32002)
-    assert script.paragraphs == [
+    assert script.body == [
         *("> One", "1", "· end of turn"),
         "✗ session/load failed: Resource not found",
-        "idle, end of turn",
     ]
 
 
@@ -342,21 +350,96 @@ def test_turns_that_end_in_the_same_place_are_all_shown() -> None:
         for state, end in (("running", {}), ("idle", {"stopReason": "end_turn"}))
     ]
     blocks = added_up([codec.encode(each) for each in messages]).outline()
-    assert blocks[:-1] == [RemarkBlock("end of turn")]
-    assert isinstance(blocks[-1], FooterBlock)
+    assert blocks == [RemarkBlock("end of turn")] * 2
 
 
-def test_a_replay_of_nothing_says_so() -> None:
-    script = Script().load().answer().prompt("One").say("1").answer(stopReason="end_turn")
-    assert script.paragraphs[:2] == ["── The agent replayed nothing (session/load) ──", "> One"]
+def test_an_empty_replay_is_noted_as_empty() -> None:
+    script = Script().load().answer().prompt("One").message("1").answer(stopReason="end_turn")
+    assert script.body[:2] == ["── The agent replayed nothing (session/load) ──", "> One"]
 
 
-def test_sessions_have_headings_if_there_are_several() -> None:
-    script = Script().prompt("One", "a").say("1", "a").prompt("Two", "b").say("2", "b")
+def test_every_session_and_every_turn_has_a_heading() -> None:
+    script = Script().prompt("One", "a").message("1", "a").answer(stopReason="end_turn")
+    script.prompt("Two", "a").answer(stopReason="end_turn").prompt("Three", "b").message("3", "b")
     assert [each for each in script.paragraphs if "──" in each] == [
-        "── Session a ──",
-        "── Session b ──",
+        *("── Session a ──", "── Turn 1 ──", "── Turn 2 ──"),
+        *("── Session b ──", "── Turn 1 ──"),
     ]
+
+
+def test_the_heading_of_a_session_names_its_title_agent_directory_and_version() -> None:
+    info = {"name": "demo", "title": "Demo Agent", "version": "1.2"}
+    script = Script().ask("initialize", protocolVersion=1)
+    script.answer(protocolVersion=1, agentInfo=info)
+    script.ask("session/new", cwd="/home/me", mcpServers=[]).answer(sessionId="s")
+    script.prompt("One").update("session_info_update", title="Fix it").answer(stopReason="end_turn")
+    first, *others = script.paragraphs
+    assert first == "── Fix it ──\nsession s · Demo Agent 1.2 · /home/me · ACP v1"
+    assert not any("Fix it" in each for each in others)
+
+
+def test_the_agent_is_named_also_where_the_start_of_the_session_was_not_recorded() -> None:
+    script = Script().ask("initialize", protocolVersion=1)
+    script.answer(protocolVersion=1, agentInfo={"name": "demo", "version": "1.2"}).message("1")
+    assert script.paragraphs[0] == "── Session s ──\ndemo 1.2 · ACP v1"
+
+
+def test_paths_are_relative_to_the_directory_of_the_session() -> None:
+    diff = {"type": "diff", "path": "/home/me/a.py", "oldText": "a\n", "newText": "b\n"}
+    places = [{"path": "/home/me/b.py", "line": 3}, {"path": "/home/you/c.py"}]
+    script = Script().ask("session/new", cwd="/home/me", mcpServers=[]).answer(sessionId="s")
+    script.update("tool_call", toolCallId="c", title="Edit", content=[diff], locations=places)
+    assert script.body[0].splitlines()[1:4] == ["  b.py:3", "  /home/you/c.py", "  a.py"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        *((0, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.4, "59 s"), (59.6, "1 min")),
+        *((200, "3 min 20 s"), (3600, "1 h"), (7500, "2 h 5 min")),
+    ],
+)
+def test_how_long_a_turn_took_is_shown_if_the_recording_has_times(
+    seconds: float, words: str
+) -> None:
+    script = Script().prompt("One").message("1").answer(stopReason="end_turn")
+    times = [1_800_000_000, 1_800_000_000, 1_800_000_000 + seconds]
+    lines = [
+        codec.encode({**codec.parse(each), "time": time})
+        for each, time in zip(script.lines, times, strict=True)
+    ]
+    blocks = added_up(lines).outline(UTC)
+    time = "2027-01-15 08:00:00"
+    assert blocks[:2] == [HeadingBlock("Session s", (time,)), HeadingBlock("Turn 1", (time,), 2)]
+    assert blocks[-1] == RemarkBlock(f"end of turn · {words}")
+
+
+def test_a_replay_that_repeats_what_was_live_is_not_shown_again() -> None:
+    script = (
+        Script().prompt("One").message("A ").message("Hm.", kind="agent_thought_chunk").message("B")
+    )
+    script.call("Edit", "completed").answer(stopReason="end_turn")
+    # it joins what had a thought between
+    script.load().message("One", kind="user_message_chunk").message("A B").call("Edit", "completed")
+    script.answer()
+    assert script.body[-2:] == [
+        "· end of turn",
+        "── Replayed by the agent (session/load) ──\n3 entries, as shown above",
+    ]
+    script.load().message("One", kind="user_message_chunk").message("Else").answer()
+    assert script.body[-3:] == [
+        "── Replayed by the agent (session/load) ──\n3 entries, as shown above",
+        "── Replayed by the agent (session/load) ──\n2 entries, 1 of them as shown above",
+        "Else",
+    ]
+
+
+def test_more_of_a_tool_call_in_a_replay_is_shown() -> None:
+    script = Script().prompt("One").call("Edit", "completed").answer(stopReason="end_turn")
+    text = {"type": "content", "content": {"type": "text", "text": "more"}}
+    script.load().call("Edit", "completed")
+    script.update("tool_call_update", toolCallId="Edit", content=[text]).answer()
+    assert script.body[-1] == "✓ Edit  (completed)\n  more"
 
 
 def test_what_fails_before_there_is_a_session_is_shown() -> None:

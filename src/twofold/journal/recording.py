@@ -5,22 +5,21 @@ in its field `message`. Prompts, results and permission requests count too, so t
 are what the user saw; other messages are ignored. Reads either version, and the guide's dialect.
 """
 
+from datetime import tzinfo
 from typing import Any
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from twofold.convert.conversation import Handler, RecordedRequests, handler_of
 from twofold.convert.drafts import lift, lift_permission
 from twofold.convert.guide import GuideUpgrader
 from twofold.convert.losses import Losses
-from twofold.convert.permissions import upgrade_outcome
-from twofold.convert.recorded import Handler, RecordedRequests, handler_of
 from twofold.convert.turns import CANCELLED, as_error, failed_turn, premature_stop_reason
-from twofold.convert.upgrade import text_as_base64
-from twofold.convert.upgrader import Upgrader
+from twofold.convert.upgrade import Upgrader, text_as_base64, upgrade_outcome
 from twofold.convert.versions import Detector, Dialect
-from twofold.rpc.errors import INTERNAL_ERROR
-from twofold.rpc.messages import (
+from twofold.journal.chapters import Chapter, SessionFacts, agent_words, shown
+from twofold.rpc.connection import (
     Failure,
     Message,
     Notification,
@@ -29,18 +28,20 @@ from twofold.rpc.messages import (
     read_message,
     write_message,
 )
+from twofold.rpc.errors import INTERNAL_ERROR
 from twofold.session import Draft, Session, Sessions
 from twofold.session.changes import StateChanged
 from twofold.text.safe import one_line
-from twofold.view.blocks import Block, HeadingBlock, RemarkBlock
-from twofold.view.outline import error_words, outline, state_words, turn_block
+from twofold.view.blocks import Block, RemarkBlock
+from twofold.view.outline import error_words, turn_block
 from twofold.wire import codec, guide, v1, v2
 from twofold.wire.base import Fault, Malformed
 from twofold.wire.shared import Error
 
 _SENDERS: dict[str, Handler] = {"c2a": "client", "a2c": "agent"}
 _ENDED = StateChanged("idle", ended=True)
-_REPLAY_ENDS = HeadingBlock("The replay ends here")
+_LATEST = 4e9
+"""No recording is of later than this time, in the year 2096."""
 
 
 class Line(Struct):
@@ -57,6 +58,16 @@ class Line(Struct):
     def sender(self) -> Handler | None:
         """The side that sent the message; None if the record does not have it."""
         return _SENDERS.get(str(self.record.get("dir"))) if self.record else None
+
+    @property
+    def time(self) -> float | None:
+        """When it was recorded, in seconds since 1970 or since the start of the recording (`t`).
+
+        None if the record does not have it.
+        """
+        record = self.record or {}
+        time = record.get("time", record.get("t"))
+        return float(time) if isinstance(time, int | float) and 0 <= time < _LATEST else None
 
     def wrap(self, message: Message, *, back: bool = False) -> dict[str, Any]:
         """`message` in the wrapping of this line; `back` if it travels the other way."""
@@ -122,46 +133,6 @@ class _Asked(Struct):
     """A prompt whose turn was cancelled and given up: its answer is too late."""
 
 
-class Chapter(Struct, eq=False):
-    """A part of the recording that shows one session: a replay starts another chapter."""
-
-    session: Session
-    replayed_by: str = ""
-    """The method that asked for a replay, if this is one."""
-    remarks: list[tuple[int, Block]] = []
-    """What happened between the entries, each with the number of entries before it."""
-    in_replay: bool = False
-
-    @property
-    def has_content(self) -> bool:
-        """Whether there is more to show than the state of the session."""
-        session = self.session
-        main = (session.entries, session.permissions, session.decisions, session.plans)
-        aside = (session.notices, session.compactions, session.subagents, session.unknown)
-        return any([self.remarks, *main, *aside])
-
-    @property
-    def heading(self) -> str:
-        """The heading of a replay; empty for a chapter that is none."""
-        if not self.replayed_by:
-            return ""
-        end = next((place for place, each in self.remarks if isinstance(each, HeadingBlock)), None)
-        if end == 0:
-            return f"The agent replayed nothing ({self.replayed_by})"
-        return f"Replayed by the agent ({self.replayed_by})"
-
-    def blocks(self) -> list[Block]:
-        """The blocks to show; the state at the end includes how the last turn ended."""
-        end, state = len(self.session.entries), state_words(self.session.state_update)
-        idle_marks = ((0, _REPLAY_ENDS), (end, _REPLAY_ENDS))  # nothing before, or nothing after
-        remarks = [each for each in self.remarks if each not in idle_marks]
-        if remarks and remarks[-1][0] == end:
-            last = remarks[-1][1]
-            if isinstance(last, RemarkBlock) and last.text in state:
-                remarks.pop()
-        return outline(self.session, remarks)
-
-
 class Recording:
     """Folds the lines of a recording to sessions.
 
@@ -184,6 +155,9 @@ class Recording:
         self._prompts: dict[str, _Asked] = {}  # the last of each session of version 1
         self._parts: list[Chapter | Block] = []
         self._chapters: dict[str, Chapter] = {}  # the newest of each session
+        self._facts: dict[str, SessionFacts] = {}
+        self._agent = self._version = ""
+        self._time: float | None = None  # of the line that is read
 
     def look(self, line: Line) -> None:
         """Look ahead at a line, so that ambiguous lines before it are read right."""
@@ -204,6 +178,7 @@ class Recording:
             PeerError: The line is malformed. The recording is unchanged.
         """
         message, sender = line.message, line.sender
+        self._time = line.time
         match message:
             case None if line.record and line.record.get("dir") == "exit":
                 self._agent_exited(line.record)
@@ -235,13 +210,14 @@ class Recording:
         self._apply(session_id, lifted)
 
     def _apply(self, session_id: str, updates: list[Any]) -> None:
-        session = self.sessions[session_id]
+        session, chapter = self.sessions[session_id], self._chapter(session_id)
         for update in updates:
             if isinstance(update, v2.StateUpdate) and update.state == "idle":
                 self._mark_cancelled(session)
             changes = session.apply(update)
             if changes and changes[-1] == _ENDED:
-                self._remark(session_id, turn_block(session.state_update))
+                chapter.turn_ended(turn_block(session.state_update), self._time)
+        chapter.note_entries(self._time)
 
     def _mark_cancelled(self, session: Session) -> None:
         """End the open calls of a cancelled turn, as the client did."""
@@ -259,7 +235,7 @@ class Recording:
             case v1.PromptRequest():
                 self._prompt_v1(params, asked)
             case v2.PromptRequest():
-                self._end_replay(params.session_id)
+                self._begin_turn(params.session_id)
                 self.sessions[params.session_id].prompted()
             case v1.RequestPermissionRequest():
                 lifted = self._upgrader(params.session_id).permission(params)
@@ -270,6 +246,8 @@ class Recording:
                 self._start_over(params.session_id, asked)
             case v2.ResumeSessionRequest() if params.replay_from:
                 self._start_over(params.session_id, asked)
+        if session_id := getattr(params, "session_id", ""):
+            self._note_facts(session_id, params)
 
     def _notification(self, message: Notification) -> None:
         params = self._params(message.method, message.params)
@@ -285,11 +263,11 @@ class Recording:
 
     def _prompt_v1(self, params: v1.PromptRequest, asked: _Asked) -> None:
         session_id, last = params.session_id, self._prompts.get(params.session_id)
-        self._end_replay(session_id)
         if last is not None and self.sessions[session_id].cancelling:
             # version 1 has one turn at a time: the client gave up the last one
             last.given_up = True
             self._apply(session_id, [CANCELLED])
+        self._begin_turn(session_id)
         self._prompts[session_id] = asked
         self._apply(session_id, self._upgrader(session_id).prompt(params.prompt))
 
@@ -315,7 +293,8 @@ class Recording:
             asked.chapter_before = self._chapter(session_id)
             del self.sessions[session_id]
         after = self.sessions[session_id]
-        chapter = self._chapters[session_id] = Chapter(after, asked.method, in_replay=True)
+        chapter = Chapter(after, asked.method, asked.chapter_before)
+        self._chapters[session_id] = chapter
         self._parts.append(chapter)
         if before is None:
             return
@@ -332,6 +311,7 @@ class Recording:
     def _response(self, response: Response, asked: _Asked | None) -> None:
         if asked is None or asked.method == "initialize":
             self._detector.initialized(response.result)
+            self._note_agent(response.result)
             return
         known = (v1 if asked.speaks_v1 else v2).METHODS.get(asked.method)
         if known is None or known.result is None or asked.params is None:
@@ -347,6 +327,8 @@ class Recording:
             getattr(result, "session_id", None) or getattr(asked.params, "session_id", "")
         )
         session = self.sessions[session_id] if session_id else None
+        if session_id:
+            self._note_facts(session_id, asked.params)
         match result:
             case v1.PromptResponse():
                 if not asked.given_up:
@@ -430,7 +412,7 @@ class Recording:
             idle = failed_turn(error, cancelling=session.cancelling)
         self._apply(session_id, [idle])
         if state == "idle":  # it never began
-            self._remark(session_id, turn_block(idle))
+            self._chapter(session_id).turn_ended(turn_block(idle), self._time)
 
     def _undo_replay(self, session_id: str, asked: _Asked) -> None:
         """A replay was refused: restore the session before it."""
@@ -455,33 +437,40 @@ class Recording:
 
     # ---- what to show
 
-    def outline(self) -> list[Block]:
-        """The blocks to show: every session in the order of its start, replays and failures too."""
+    def outline(self, zone: tzinfo | None = None) -> list[Block]:
+        """The blocks to show: every session in the order of its start, replays and failures too.
+
+        Args:
+            zone: The time zone of the times; None for the local one.
+        """
         for session_id in self.sessions:
             self._chapter(session_id)
-        shown = [each for each in self._parts if not isinstance(each, Chapter) or each.has_content]
-        shown = shown or self._parts
-        many = len({each.session.session_id for each in shown if isinstance(each, Chapter)}) > 1
-        blocks: list[Block] = []
-        for each in shown:
-            if isinstance(each, Chapter):
-                name = f"Session {one_line(each.session.session_id)}" if many else ""
-                heading = ": ".join(filter(None, [name, each.heading]))
-                blocks += [HeadingBlock(heading)] if heading else []
-                blocks += each.blocks()
-            else:
-                blocks.append(each)
-        return blocks
+        return shown(self._parts, self._facts, zone)
+
+    def _note_facts(self, session_id: str, params: Any) -> None:
+        """Note what the heading of the session shows."""
+        known = self._facts.get(session_id) or SessionFacts(self._agent, self._version)
+        cwd = getattr(params, "cwd", None)
+        is_setup = not isinstance(params, v1.CreateTerminalRequest)
+        self._facts[session_id] = replace(
+            known, cwd=cwd if isinstance(cwd, str) and is_setup else known.cwd
+        )
+
+    def _note_agent(self, result: Any) -> None:
+        """Note what the agent said about itself."""
+        if isinstance(result, dict) and isinstance(result.get("protocolVersion"), int):
+            self._agent = agent_words(result)
+            self._version = str(result["protocolVersion"])
 
     def _chapter(self, session_id: str) -> Chapter:
         if session_id not in self._chapters:
+            self._facts.setdefault(session_id, SessionFacts(self._agent, self._version))
             chapter = self._chapters[session_id] = Chapter(self.sessions[session_id])
             self._parts.append(chapter)
         return self._chapters[session_id]
 
     def _remark(self, session_id: str, block: Block) -> None:
-        chapter = self._chapter(session_id)
-        chapter.remarks.append((len(chapter.session.entries), block))
+        self._chapter(session_id).remark(block)
 
     def _failed(self, session_id: str, method: str, error: Error) -> None:
         """A request of the client failed."""
@@ -491,12 +480,11 @@ class Recording:
         else:
             self._parts.append(block)
 
-    def _end_replay(self, session_id: str) -> None:
-        """A new prompt ends the replay: everything since its request belonged to it."""
+    def _begin_turn(self, session_id: str) -> None:
+        """A prompt ends a replay: everything since its request belonged to it."""
         chapter = self._chapter(session_id)
-        if chapter.in_replay:
-            chapter.in_replay = False
-            self._remark(session_id, _REPLAY_ENDS)
+        chapter.end_replay()
+        chapter.turn_began(self._time)
 
     # ---- what is remembered per session
 
