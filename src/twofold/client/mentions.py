@@ -9,13 +9,15 @@ pasted text is not a mention. Nothing here opens a file.
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from twofold.client.prompt_blocks import Part
 from twofold.text.safe import one_line
+from twofold.wire.content import ImageContent
 
 # An `@` inside a word is part of an address, and one after a slash or a dot part of a path.
 BEFORE: Final = r"(?<![\w.+\-%/@\\])@"
@@ -40,30 +42,45 @@ _EXTENSIONS: Final = re.compile(
 )
 MOST_MISSING: Final = 100
 """How many mentions of a text are checked for files that do not exist."""
+MOST_AGE: Final = 2.0
+"""For how many seconds a path is not checked again while a person types."""
+MOST_CHECKED: Final = 500
+"""How many paths are remembered."""
+
+IsThere: TypeAlias = Callable[[str, Path], bool]
+"""Returns True if a typed path exists, relative to a directory."""
 
 
-def parts_of(text: str, cwd: Path, pasted: Iterable[str] = ()) -> list[Part]:
+def parts_of(
+    text: str,
+    cwd: Path,
+    pasted: Iterable[str] = (),
+    images: Mapping[str, ImageContent] | None = None,
+) -> list[Part]:
     """Split a text so that each mentioned file follows its mention; each file is sent once.
 
     Args:
         text: What the person sends.
         cwd: Where relative paths begin.
         pasted: Parts of the text in which an `@` is not a mention.
+        images: Marks in the text, each with the image that follows it.
 
     Returns:
-        Texts and paths. The texts, joined, are `text`.
+        Texts, paths and images. The texts, joined, are `text`.
     """
     parts: list[Part] = []
     start = 0
-    mentions = list(_mentions(text, cwd, _stretches(text, pasted)))
+    closed = stretches(text, pasted)
+    marks = _marks(text, images or {}, closed)
+    mentions = sorted([*_mentions(text, cwd, closed), *marks], key=lambda each: each.start)
     for number, mention in enumerate(mentions, 1):
-        if mention.path in parts:
+        if mention.part in parts:
             continue
         # the rest of its word stays with it: `@a.py:12`, `@a.py,`
         following = mentions[number].start if number < len(mentions) else len(text)
         blank = _BLANK.search(text, mention.end, following)
         end = blank.start() if blank else following
-        parts += (text[start:end], mention.path)
+        parts += (text[start:end], mention.part)
         start = end
     rest = text[start:]
     if rest.strip() or not parts:
@@ -78,18 +95,54 @@ def missing(text: str, cwd: Path, pasted: Iterable[str] = ()) -> list[str]:
     `@someone` and `@scope/package` are not reported: a file has a common extension, quotes, or a
     directory that exists.
     """
-    closed = _stretches(text, pasted)
+    return list(dict.fromkeys(found.mention for found in missing_places(text, cwd, pasted)))
+
+
+class Missing(NamedTuple):
+    """A mention of a file that does not exist: its place in the text, and what was typed."""
+
+    start: int
+    end: int
+    mention: str
+
+
+def missing_places(
+    text: str, cwd: Path, pasted: Iterable[str] = (), is_there: IsThere | None = None
+) -> list[Missing]:
+    """The places of the mentions that `missing` reports."""
+    is_there = is_there or _is_there
+    closed = stretches(text, pasted)
     found = []
     for match in islice(_MENTION.finditer(text), MOST_MISSING):
-        if any(match.start() in stretch for stretch in closed) or _mention(match, cwd):
+        start = match.start()
+        if any(start in stretch for stretch in closed) or _mention(match, cwd, is_there):
             continue
         if match["plain"] is None:
             path = unquoted(match["quoted"])
             if path.strip():
-                found.append(f"@{written(path)}")
-        elif _names_file(path := _TAIL.sub("", match["plain"]), cwd):
-            found.append(f"@{path}")
-    return list(dict.fromkeys(found))
+                found.append(Missing(start, match.end(), f"@{written(path)}"))
+        elif _names_file(path := _TAIL.sub("", match["plain"]), cwd, is_there):
+            found.append(Missing(start, start + 1 + len(path), f"@{path}"))
+    return found
+
+
+class CheckedPaths:
+    """Whether paths exist, checked at most once every few seconds for each of them."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._checked: dict[str, tuple[float, bool]] = {}
+
+    def is_there(self, path: str, cwd: Path) -> bool:
+        """True if the typed path exists, or did a moment ago."""
+        now = self._clock()
+        at, result = self._checked.get(path, (-MOST_AGE, False))
+        if now - at < MOST_AGE:
+            return result
+        if len(self._checked) >= MOST_CHECKED:
+            self._checked.clear()
+        self._checked[path] = now, _is_there(path, cwd)
+        return self._checked[path][1]
 
 
 def no_file(mention: str) -> str:
@@ -97,14 +150,14 @@ def no_file(mention: str) -> str:
     return f"There is no such file: {one_line(mention)} is sent as text."
 
 
-def _names_file(path: str, cwd: Path) -> bool:
+def _names_file(path: str, cwd: Path, is_there: IsThere) -> bool:
     directory, slash, name = path.rpartition("/")
     if not name or _NO_NAME.fullmatch(path):
         return False
     stem, _, extension = name.rpartition(".")
     if path.startswith(("/", "./", "../", "~/")) or (stem and _EXTENSIONS.fullmatch(extension)):
         return True
-    return bool(slash) and _is_there(directory, cwd)
+    return bool(slash) and is_there(directory, cwd)
 
 
 def written(path: str, *, closed: bool = True) -> str:
@@ -130,7 +183,18 @@ class _Mention(NamedTuple):
 
     start: int
     end: int
-    path: Path
+    part: Path | ImageContent
+
+
+def _marks(
+    text: str, images: Mapping[str, ImageContent], closed: list[range]
+) -> Iterator[_Mention]:
+    for mark, image in images.items():
+        at = text.find(mark)
+        while at >= 0 and any(at in stretch for stretch in closed):
+            at = text.find(mark, at + 1)
+        if at >= 0:
+            yield _Mention(at, at + len(mark), image)
 
 
 def _mentions(text: str, cwd: Path, closed: list[range]) -> Iterator[_Mention]:
@@ -140,20 +204,20 @@ def _mentions(text: str, cwd: Path, closed: list[range]) -> Iterator[_Mention]:
         stretch = next((stretch for stretch in closed if start in stretch), None)
         if stretch is not None:
             at = stretch.stop
-        elif mention := _mention(found, cwd):
+        elif mention := _mention(found, cwd, _is_there):
             at = mention.end
             yield mention
 
 
-def _mention(found: re.Match[str], cwd: Path) -> _Mention | None:
+def _mention(found: re.Match[str], cwd: Path, is_there: IsThere) -> _Mention | None:
     start = found.start()
     if found["plain"] is None:
         path = unquoted(found["quoted"])
-        if path and _is_there(path, cwd):
+        if path and is_there(path, cwd):
             return _Mention(start, found.end(), located(path, cwd))
         return None
     for path in _candidates(found["plain"]):
-        if not _NO_NAME.fullmatch(path) and _is_there(path, cwd):
+        if not _NO_NAME.fullmatch(path) and is_there(path, cwd):
             return _Mention(start, start + 1 + len(path), located(path, cwd))
     return None
 
@@ -174,12 +238,12 @@ def _is_there(path: str, cwd: Path) -> bool:
         return False  # not a valid name of a file
 
 
-def _stretches(text: str, pasted: Iterable[str]) -> list[range]:
+def stretches(text: str, pasted: Iterable[str]) -> list[range]:
     """Where the pasted texts are; blanks at their ends may have been removed since."""
-    stretches = []
+    found = []
     for paste in {each.strip() for each in pasted} - {""}:
         at = text.find(paste)
         while at >= 0:
-            stretches.append(range(at, at + len(paste)))
+            found.append(range(at, at + len(paste)))
             at = text.find(paste, at + len(paste))
-    return stretches
+    return found

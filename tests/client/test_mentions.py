@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twofold.client.mentions import missing, parts_of, written
 from twofold.client.prompt_blocks import Part
-from twofold.term.input.mentions import missing, parts_of, written
 
 FILES = ("a.py", "b.md", "a b.txt", "src/x.py", "odd,name", 'say "hi"', "dots...", "[1].txt")
 
