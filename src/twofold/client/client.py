@@ -27,9 +27,8 @@ from twofold.client.negotiate import (
     negotiate,
     require,
 )
-from twofold.client.open_session import OpenSession
 from twofold.client.permissions import Ask
-from twofold.client.session import ClientSession
+from twofold.client.session import ClientSession, OpenSession
 from twofold.convert.versions import Version
 from twofold.errors import LocalError, NoAnswer
 from twofold.peer.inbox import TIMEOUT, Inbox

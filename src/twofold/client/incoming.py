@@ -13,17 +13,17 @@ from msgspec import Struct
 
 from twofold.client.agent_peer import AgentPeer
 from twofold.client.negotiate import NotAnAgent, Offer
-from twofold.client.open_session import OpenSession
 from twofold.client.permissions import Ask
 from twofold.client.services import Services
+from twofold.client.session import OpenSession
 from twofold.convert.losses import Losses
 from twofold.convert.requests import downgrade_result, upgrade_params
 from twofold.errors import ConnectionClosed
 from twofold.peer.peer import PATIENCE
 from twofold.peer.problems import Problem, Report
 from twofold.policy import Policy
+from twofold.rpc.connection import Notification, Request
 from twofold.rpc.errors import RequestError
-from twofold.rpc.messages import Notification, Request
 from twofold.wire import codec, guide, v1, v2
 from twofold.wire.base import UNSET, Malformed
 from twofold.wire.elicitation import ElicitationScope

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 
 from twofold.client.client import Client
 from twofold.client.session import ClientSession
@@ -60,6 +60,7 @@ async def reopen(
     command: Sequence[str],
     *,
     replay: bool,
+    mcp_servers: Sequence[v2.McpServer] = (),
 ) -> ClientSession:
     """Load the session if `replay` is wanted and the agent can, else resume it.
 
@@ -69,8 +70,8 @@ async def reopen(
     """
     try:
         if replay and client.can("load"):
-            return await client.load_session(session_id, cwd)
-        return await client.resume_session(session_id, cwd)
+            return await client.load_session(session_id, cwd, mcp_servers=mcp_servers)
+        return await client.resume_session(session_id, cwd, mcp_servers=mcp_servers)
     except RequestFailed as error:
         if error.code == AUTH_REQUIRED:
             raise
@@ -102,12 +103,34 @@ def _same(one: str, other: str | os.PathLike[str]) -> bool:
 
 def when(info: v2.SessionInfo) -> str:
     """When a session was updated, in local time; empty if the agent did not send it."""
+    time = _time(info.updated_at)
     try:
-        time = datetime.fromisoformat(info.updated_at or "")
-        local = (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone()
+        return time.astimezone().strftime("%Y-%m-%d %H:%M") if time is not None else ""
     except (ValueError, OverflowError, OSError):
         return ""
-    return local.strftime("%Y-%m-%d %H:%M")
+
+
+def age(updated_at: str | UnsetType | None, now: datetime) -> str:
+    """How long ago something was updated: `5 min ago`; empty if it is not known."""
+    time = _time(updated_at)
+    if time is None:
+        return ""
+    minutes = int((now - time).total_seconds() // 60)
+    if minutes < 1:
+        return "just now"
+    if minutes < 60:
+        return f"{minutes} min ago"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h ago"
+    return f"{minutes // (24 * 60):,} days ago"
+
+
+def _time(text: str | UnsetType | None) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def title(info: v2.SessionInfo, longest: int = 80) -> str:

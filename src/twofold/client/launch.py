@@ -8,7 +8,7 @@ the agent and everything that it started has ended.
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO, TypeAlias, cast
@@ -23,7 +23,7 @@ from twofold.rpc.frames import LIMIT
 from twofold.text import one_line
 from twofold.transport.base import Transport
 from twofold.transport.commands import StderrTail
-from twofold.transport.process import Process
+from twofold.transport.process import OnStderr, Process
 from twofold.transport.tape import Tape, Taped
 
 OnSlow: TypeAlias = Callable[[float], None]
@@ -78,6 +78,7 @@ class Launch:
         command: Sequence[str],
         *,
         cwd: Path | None = None,
+        env: Mapping[str, str | None] | None = None,
         version: WantedVersion | None = None,
         policy: Policy | None = None,
         offer: frozenset[Offered] = frozenset(),
@@ -85,10 +86,12 @@ class Launch:
         line_limit: int = LIMIT,
         record: IO[bytes] | None = None,
         tapes: Sequence[Tape] = (),
+        on_stderr: OnStderr | None = None,
     ) -> None:
         self.command = list(command)
         self.cwd = cwd
         """Where the agent's process is started."""
+        self._env = env
         self.answered = False
         """Whether the agent has answered `initialize`."""
         self.stderr = RecentStderr()
@@ -99,6 +102,8 @@ class Launch:
         self._line_limit = line_limit
         self._process: Process | None = None
         self._hurried = False
+        self.on_stderr = on_stderr
+        """Called with what the agent writes to its standard error."""
         self._record = Tape.to(record, command=self.command) if record is not None else None
         self._tapes = [*([self._record] if self._record is not None else []), *tapes]
 
@@ -187,11 +192,15 @@ class Launch:
 
         def on_stderr(data: bytes) -> None:
             self.stderr.add(data)
+            if self.on_stderr is not None:
+                self.on_stderr(data)
             if record is not None:
                 record.stderr(data)
 
         command = located(self.command, self.cwd)
-        self._process = await Process.spawn(command, cwd=self.cwd, on_stderr=on_stderr)
+        self._process = await Process.spawn(
+            command, cwd=self.cwd, env=self._env, on_stderr=on_stderr
+        )
         if self._hurried:
             self._process.hurry()
         if not self._tapes:

@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from msgspec import Struct
@@ -148,6 +148,7 @@ async def log_in(
     way: Way,
     command: Sequence[str],
     cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> None:
     """Log in.
 
@@ -156,6 +157,7 @@ async def log_in(
         way: The way to log in.
         command: The command that started the agent.
         cwd: Where it was started, if not in the current directory.
+        env: Variables that were set for it.
 
     Raises:
         RequestFailed: The agent refused.
@@ -166,8 +168,8 @@ async def log_in(
         await client.authenticate(way.method_id)
         return
     words = [*located(command, cwd), *(way.terminal.args or [])]
-    env = {each.name: each.value for each in way.terminal.env or []}
-    returncode = await _in_terminal(words, cwd, env)
+    own = {each.name: each.value for each in way.terminal.env or []}
+    returncode = await _in_terminal(words, cwd, {**(env or {}), **own})
     if returncode != 0:
         raise LoginFailed(words, returncode)
 

@@ -33,6 +33,8 @@ from twofold.policy import (
 )
 from twofold.rpc.errors import RequestError
 from twofold.session import Permission, Session, ToolCall
+from twofold.view.blocks import QuestionBlock
+from twofold.view.question import question_block
 from twofold.wire import v2
 from twofold.wire.shared import (
     CancelledPermissionOutcome,
@@ -64,6 +66,9 @@ class Question(Struct):
     """The tool call as it was before the request patched it, if the session had it."""
     content: tuple[v2.ToolCallContent, ...] = ()
     """What this client itself would do, such as the diff of a file it is asked to write."""
+    reason: str = ""
+    """Why the person decides so. The `ask` callback may set it; it is kept with the decision, and
+    not sent: an answer to a permission request has no field for it."""
 
     @property
     def options(self) -> list[PermissionOption]:
@@ -80,6 +85,21 @@ class Question(Struct):
             The option, or None if the agent offers none of this kind.
         """
         return next((option for option in self.options if option.kind == kind), None)
+
+
+def block_of(question: Question) -> QuestionBlock:
+    """Everything there is to see of a question now."""
+    session, permission = question.session, Permission("", question.request)
+    return question_block(
+        question.request,
+        call=session.tool_calls.get(permission.tool_call_id or ""),
+        before=question.before,
+        content=question.content,
+        terminals=session.terminals,
+        command=question.subject.command,
+        paths=question.subject.paths,
+        directories=question.subject.directories,
+    )
 
 
 Ask: TypeAlias = Callable[[Question], PermissionOption | None | Awaitable[PermissionOption | None]]
@@ -300,7 +320,8 @@ class Permissions:
         # decisions are kept, and texts that were only mentioned may be large
         subject = replace(subject, mentioned=(), texts=())
         call = Permission(waiting.request_id, waiting.question.request).tool_call_id
-        decided = Decided(waiting.request_id, subject, identity, kind, by, rule, call, why)
+        said = waiting.question.reason if by == "person" else ""
+        decided = Decided(waiting.request_id, subject, identity, kind, by, rule, call, why, said)
         waiting.answer.set_result(decided)
         self.decisions.append(decided)
         self._over(waiting, response(decided).outcome)

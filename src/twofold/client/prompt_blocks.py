@@ -6,6 +6,8 @@ accepts those, and a link otherwise. What the agent does not accept is refused b
 
 import base64
 import mimetypes
+import os
+import stat
 from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
@@ -104,17 +106,37 @@ def _inside(path: Path, kind: str, size: int, able: v2.PromptCapabilities) -> Co
     if size <= PLAYED:
         # a model reads a drawing in XML as text
         if able.image and kind.startswith("image/") and not kind.endswith("+xml"):
-            return ImageContent(_base64(path), kind, uri=path.as_uri())
+            data = _read(path, PLAYED)
+            return (
+                ImageContent(_base64(data), kind, uri=path.as_uri()) if data is not None else None
+            )
         if able.audio and kind.startswith("audio/"):
-            return AudioContent(_base64(path), kind)
+            data = _read(path, PLAYED)
+            return AudioContent(_base64(data), kind) if data is not None else None
     if able.embedded_context and size <= EMBEDDED:
+        data = _read(path, EMBEDDED)
+        if data is None:
+            return None
         try:
-            text = path.read_bytes().decode()
+            text = data.decode()
         except UnicodeDecodeError:
             return None  # not text: sent as a link
         return EmbeddedResource(TextResourceContents(text, path.as_uri(), kind or UNSET))
     return None
 
 
-def _base64(path: Path) -> str:
-    return base64.b64encode(path.read_bytes()).decode()
+def _read(path: Path, most: int) -> bytes | None:
+    """The content of a regular file; None if it has grown beyond the limit, or is not one."""
+    with open(path, "rb", opener=_opened) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return None
+        data = file.read(most + 1)
+    return data if len(data) <= most else None
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # opening a named pipe must not block
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

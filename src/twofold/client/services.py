@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from twofold.client.files import Files
-from twofold.client.open_session import OpenSession
 from twofold.client.permissions import HOME, names_of
+from twofold.client.session import OpenSession
 from twofold.client.terminals import Terminals, typed_command
 from twofold.policy import Subject
 from twofold.rpc.errors import RequestError

@@ -1,14 +1,21 @@
-"""A session with an agent, as users hold it."""
+"""One session with an agent: `ClientSession` is what users hold, `OpenSession` does the work.
+
+Updates, permission requests and the answers to requests pass through one inbox, in wire order.
+"""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
 
-from twofold.client.open_session import OpenSession
-from twofold.client.permissions import OnQuestion
+from msgspec.structs import replace
+
+from twofold.client.agent_peer import AgentPeer
+from twofold.client.models import SET_MODEL
+from twofold.client.permissions import Ask, OnQuestion, Permissions, Waiting, response
 from twofold.client.prompt_blocks import Part, blocks_of
-from twofold.client.prompting import GIVE_UP, Reply, ReplyStream
+from twofold.client.prompting import GIVE_UP, QUIET_LOADED, QUIET_NEW, Prompts, Reply, ReplyStream
+from twofold.client.updates import Handled, Setup, Updates
 from twofold.client.watching import (
     RATE,
     ChangeFeed,
@@ -17,14 +24,146 @@ from twofold.client.watching import (
     OnUpdate,
     Subscription,
 )
-from twofold.convert.options import MODE, find_option, mode_option, with_value
-from twofold.errors import BadAnswer, NotSupported, PeerError
+from twofold.convert.drafts import lift_permission
+from twofold.convert.options import MODE, find_option, mode_option, model_option, with_value
+from twofold.errors import BadAnswer, ConnectionClosed, LocalError, NotSupported, PeerError
+from twofold.peer.inbox import Inbox
 from twofold.peer.problems import Problem
-from twofold.policy import Decided
+from twofold.policy import Decided, Policy, Subject
+from twofold.rpc.connection import Request
 from twofold.rpc.errors import RESOURCE_NOT_FOUND, RequestFailed
 from twofold.session import Session
 from twofold.wire import v1, v2
 from twofold.wire.content import ContentBlock
+from twofold.wire.shared import CancelledPermissionOutcome
+
+
+class OpenSession:
+    """A session that the client or its agent has opened."""
+
+    def __init__(
+        self,
+        agent: AgentPeer,
+        session_id: str,
+        *,
+        policy: Policy,
+        ask: Ask | None,
+        count_questions: Callable[[], int],
+        own_terminals: bool,
+        speaks_guide: bool,
+        on_end: Callable[["OpenSession"], None],
+    ) -> None:
+        self.agent = agent
+        self.session_id = session_id
+        self.roots: list[str] = []
+        """The directories that the session may touch; the first is where it works."""
+        self.updates = Updates(
+            agent, session_id, own_terminals=own_terminals, speaks_guide=speaks_guide
+        )
+        self.inbox = self.updates.inbox
+        self.permissions = Permissions(
+            self.updates, policy, ask, agent.report, lambda: self.roots, count_questions
+        )
+        self.prompts = Prompts(agent, self.updates, self.permissions)
+        self._on_end = on_end
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session was closed, or its agent is gone."""
+        return self.updates.closed
+
+    # ---- opening
+
+    def answered(
+        self, handle: Callable[[Any], Handled] = lambda outcome: None
+    ) -> Callable[[Any], Inbox]:
+        """An `arrived` callback for a request: its outcome is handled in wire order."""
+
+        def arrived(outcome: Any) -> Inbox:
+            self.inbox.put(handle, outcome)
+            return self.inbox
+
+        return arrived
+
+    def set_up(self, outcome: Any) -> Handled:
+        """Handle the answer to new, load or resume."""
+        if isinstance(outcome, v1.NewSessionResponse):
+            self.prompts.expect_quiet(QUIET_NEW)
+        elif isinstance(outcome, v1.SessionSetup):
+            self.prompts.expect_quiet(QUIET_LOADED)
+        return self.updates.set_up(outcome) if isinstance(outcome, Setup) else None
+
+    def replayed(self, outcome: Any) -> Handled:
+        """Handle the answer to a request for a replay, all of which came before it."""
+        self.updates.replayed()
+        return self.set_up(outcome)
+
+    def start_over(self) -> Callable[[], None]:
+        """Prepare for a replay; returns a function that undoes it.
+
+        Raises:
+            LocalError: A turn goes on.
+        """
+        if self.prompts.waiting:
+            raise LocalError(
+                f"The session {self.session_id} is in the middle of a turn: wait for its end, or"
+                " cancel it, before you load it again."
+            )
+        return self.updates.start_over()
+
+    def end(self, error: Exception | None) -> None:
+        """Close the session: nothing stays pending. `error` is why, if it was not the caller."""
+        if self.closed:
+            return
+        self.updates.close(error)
+        self.permissions.cancel()
+        self.prompts.fail(error or ConnectionClosed("The session was closed."))
+        self.inbox.put(lambda _: self.updates.watchers.end(), None)
+        self._on_end(self)
+
+    # ---- permissions
+
+    def request_permission(self, asked: tuple[Request, Any]) -> None:
+        """Handle a permission request of the agent, in wire order."""
+        request, params = asked
+        peer = self.agent.peer
+        try:
+            waiting = self._ask(request, params)
+        except Exception as error:
+            peer.refuse(request, error)
+            return
+
+        async def answer(_: Request) -> v2.RequestPermissionResponse:
+            if waiting is None:  # there was no option to choose
+                return v2.RequestPermissionResponse(CancelledPermissionOutcome())
+            return response(await self.permissions.answered(waiting))
+
+        peer.serve(request, answer)
+        if waiting is not None:
+            # by then `answer` has begun, unless the agent cancelled the request
+            asyncio.get_running_loop().call_soon(self.permissions.unless_awaited, waiting)
+
+    def _ask(self, request: Request, params: Any) -> Waiting | None:
+        if not params.options:
+            return None
+        upgrader = self.updates.upgrader
+        lifted = lift_permission(params) if upgrader is None else upgrader.permission(params)
+        return self.permissions.ask(request.id, lifted)
+
+    async def ask_locally(
+        self,
+        key: str,
+        request: v2.RequestPermissionRequest,
+        subject: Subject,
+        content: tuple[v2.ToolCallContent, ...] = (),
+    ) -> Decided:
+        """Ask for something that this client would do for the agent; `content` shows it."""
+        waiting = self.permissions.ask(key, request, subject, content)
+        return await self.permissions.answered(waiting)
+
+    def add_update(self, update: v2.SessionUpdate) -> None:
+        """Apply an update that this client made, in wire order."""
+        self.inbox.put(self.updates.apply, update)
 
 
 class ClientSession:
@@ -147,7 +286,7 @@ class ClientSession:
             TurnFailed: The agent ended the turn with an error.
             ConnectionEnded: The agent is gone.
         """
-        return await self._prompts.prompt(self._blocks(parts))
+        return await self._prompts.prompt(self.prompt_blocks(*parts))
 
     def stream(self, *parts: Part) -> ReplyStream:
         """Send a prompt, and read the agent's text while it is received.
@@ -165,9 +304,23 @@ class ClientSession:
             LocalError: As in `prompt`. Iterating raises what else `prompt` does.
             NotSupported: The agent does not accept a part.
         """
-        return ReplyStream(self._prompts, self._updates, self._blocks(parts))
+        return ReplyStream(self._prompts, self._updates, self.prompt_blocks(*parts))
 
-    def _blocks(self, parts: tuple[Part, ...]) -> list[ContentBlock]:
+    @property
+    def prompt_capabilities(self) -> v2.PromptCapabilities:
+        """What the agent accepts in prompts beside text and links."""
+        return self._agent.description.prompt_capabilities
+
+    def prompt_blocks(self, *parts: Part) -> list[ContentBlock]:
+        """The blocks that `prompt` sends for these parts; files are read.
+
+        Args:
+            parts: Text, paths of files, content blocks.
+
+        Raises:
+            LocalError: As in `prompt`.
+            NotSupported: The agent does not accept a part.
+        """
         self._updates.check_open()
         agent = self._agent.description
         return blocks_of(parts, agent.prompt_capabilities, agent.name)
@@ -244,6 +397,38 @@ class ClientSession:
             raise NotSupported(f"{self._agent.description.name} has no modes in this session.")
         await self.set_config_option(option.config_id, mode)
 
+    @property
+    def models(self) -> v2.SessionConfigSelect | None:
+        """The models that the agent offers, with the current one; None if it offers no choice.
+
+        It is the config option of category `model`, or made of the `models` that some agents of
+        version 1 send although no schema has them.
+        """
+        return model_option(self.state.config_options) or self._updates.models
+
+    async def set_model(self, model: str) -> None:
+        """Choose one of `models`.
+
+        Args:
+            model: The value of the choice.
+
+        Raises:
+            NotSupported: The session has no choice of models.
+            RequestFailed: The agent refused.
+        """
+        self._updates.check_open()
+        option = model_option(self.state.config_options)
+        if option is not None:
+            await self.set_config_option(option.config_id, model)
+            return
+        models = self._updates.models
+        if models is None:
+            name = self._agent.description.name
+            raise NotSupported(f"{name} offers no choice of models in this session.")
+        params = {"sessionId": self.session_id, "modelId": model}
+        await self._agent.peer.request(SET_MODEL, params)
+        self._updates.models = replace(models, current_value=model)
+
     async def set_config_option(self, config_id: str, value: str | bool) -> None:
         """Choose a value for one of `state.config_options`; the state shows what the agent set.
 
@@ -314,6 +499,14 @@ class ClientSession:
                 raise
         finally:
             self._opened.end(None)
+
+    async def wait_closed(self) -> None:
+        """Wait until the session is closed.
+
+        Raises:
+            ConnectionEnded: It was not closed, its agent is gone.
+        """
+        await self._updates.wait_closed()
 
     async def __aenter__(self) -> Self:
         return self

@@ -6,20 +6,21 @@ dialect, which an agent of version 1 may begin to send at any time: from then on
 as that dialect.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from twofold.client.agent_peer import AgentPeer
+from twofold.client.models import read_models
 from twofold.client.watching import Watchers
 from twofold.convert.drafts import lift
 from twofold.convert.guide import GuideUpgrader
 from twofold.convert.losses import Loss, Losses, carried
 from twofold.convert.options import MODE
 from twofold.convert.turns import Echo, failed_turn
-from twofold.convert.upgrade import mode_id
-from twofold.convert.upgrader import Upgrader
+from twofold.convert.upgrade import Upgrader, mode_id
 from twofold.errors import LocalError, PeerError
 from twofold.peer.problems import Problem, Report
 from twofold.session import Session
@@ -55,10 +56,13 @@ class Updates:
         self.closed = False
         self._why: Exception | None = None
         """Why the session is closed, if its agent is gone."""
+        self._end = asyncio.Event()
         self._report = agent.report
         self._own_terminals = own_terminals
         self.upgrader: Upgrader | None = None
         """Converts what an agent of version 1 sends; None for version 2."""
+        self.models: v2.SessionConfigSelect | None = None
+        """The models of an agent that has no config option for them (see `models`)."""
         self._drifted: Upgrader | None = None
         """Converts version 1's updates of an agent that claims version 2."""
         self._guide: _GuideReader | None = None
@@ -80,6 +84,13 @@ class Updates:
         """Mark the session as closed; later calls raise `why`, if there is an error."""
         self.closed = True
         self._why = why
+        self._end.set()
+
+    async def wait_closed(self) -> None:
+        """Wait until the session is closed; raises the error, if there is one."""
+        await self._end.wait()
+        if self._why is not None:
+            raise self._why.with_traceback(None)
 
     def check_open(self) -> None:
         """Raise if the session is closed."""
@@ -214,10 +225,11 @@ class Updates:
                 updates.append(v2.ConfigOptionUpdate(outcome.config_options))
             if outcome.available_commands:
                 updates.append(lift(v2.AvailableCommandsUpdate(outcome.available_commands)))
-        # an answer without settings changes none
-        elif self.upgrader is not None and (outcome.modes or outcome.config_options):
-            self.upgrader.setup(outcome)
-            updates.append(v2.ConfigOptionUpdate(self.upgrader.config_options))
+        elif self.upgrader is not None:
+            self.models = read_models(outcome) or self.models
+            if outcome.modes or outcome.config_options:  # an answer without settings changes none
+                self.upgrader.setup(outcome)
+                updates.append(v2.ConfigOptionUpdate(self.upgrader.config_options))
         return self.apply_all(updates) if updates else None
 
     def replayed(self) -> None:
