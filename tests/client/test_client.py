@@ -19,7 +19,8 @@ from tests.support.raw_agent import (
     Problems,
     RawAgent,
     call,
-    said,
+    chunk,
+    in_session,
     talk,
 )
 from twofold import Client, ClientSession, connect, memory_pair
@@ -109,7 +110,7 @@ async def test_a_whole_conversation_with_an_agent_of_twofolds_own(version: Any) 
 
 @pytest.mark.parametrize("version", [1, 2])
 @simulated
-async def test_a_session_that_is_resumed_hears_nothing_again(version: Any) -> None:
+async def test_a_resumed_session_is_not_replayed(version: Any) -> None:
     async with parrot(version) as client:
         session = await client.new_session("/work")
         await session.prompt("hello")
@@ -120,7 +121,7 @@ async def test_a_session_that_is_resumed_hears_nothing_again(version: Any) -> No
 
 
 @simulated
-async def test_two_sessions_do_not_hear_each_other() -> None:
+async def test_two_sessions_do_not_get_updates_of_each_other() -> None:
     async with parrot(2, policy=twofold.Policy((), "allow")) as client:
         one, two = await client.new_session("/a"), await client.new_session("/b")
         replies = await asyncio.gather(one.prompt("one"), two.prompt("two"))
@@ -206,7 +207,7 @@ async def test_what_is_asked_of_an_agent_is_in_its_own_words(version: int, what:
 
 @both
 @simulated
-async def test_directories_and_servers_are_told_as_absolute_paths(
+async def test_directories_and_servers_are_sent_as_absolute_paths(
     version: int,
 ) -> None:
     here = Path.cwd()
@@ -224,8 +225,12 @@ async def test_directories_and_servers_are_told_as_absolute_paths(
         params = agent.messages[-1]["params"]
         assert params["cwd"] == str(here / "b")
         assert params["additionalDirectories"] == [str(here / "c")]
-        [told] = params["mcpServers"]
-        assert (told["name"], told["command"], told["args"]) == ("tools", "/bin/tools", ["-x"])
+        [server] = params["mcpServers"]
+        assert (server["name"], server["command"], server["args"]) == (
+            "tools",
+            "/bin/tools",
+            ["-x"],
+        )
 
 
 LISTS: dict[str, tuple[list[list[str]], int | None, list[str], bool, int]] = {
@@ -240,7 +245,7 @@ LISTS: dict[str, tuple[list[list[str]], int | None, list[str], bool, int]] = {
 
 @pytest.mark.parametrize("case", LISTS.values(), ids=list(LISTS))
 @simulated
-async def test_a_list_of_sessions_ends_at_its_limit_and_knows_whether_there_is_more(
+async def test_a_list_of_sessions_ends_at_its_limit_and_reports_whether_there_is_more(
     case: tuple[list[list[str]], int | None, list[str], bool, int],
 ) -> None:
     pages, limit, ids, more, asked = case
@@ -296,7 +301,7 @@ async def test_a_session_that_the_agent_does_not_find_is_an_error_and_not_open(
     version: int,
 ) -> None:
     def unknown(agent: RawAgent, message: Json) -> None:
-        agent.update(said("a piece"), session_id="old")
+        agent.update(chunk("a piece"), session_id="old")
         agent.refuse(message, -32002, "Resource not found")
 
     async with talk(version, {"session/load": unknown, "session/resume": unknown}) as (client, _):
@@ -310,7 +315,7 @@ async def test_a_session_that_the_agent_does_not_find_is_an_error_and_not_open(
 @simulated
 async def test_a_load_that_fails_leaves_an_open_session_as_it_was(version: int) -> None:
     def failing(agent: RawAgent, message: Json) -> None:
-        agent.update(said("half a replay"))
+        agent.update(chunk("half a replay"))
         agent.refuse(message, -32603, "disk on fire")
 
     async with talk(version, {"session/load": failing, "session/resume": failing}) as (
@@ -318,7 +323,7 @@ async def test_a_load_that_fails_leaves_an_open_session_as_it_was(version: int) 
         agent,
     ):
         session = await client.new_session("/work")
-        agent.update(said("before"))
+        agent.update(chunk("before"))
         await until(lambda: session.state.entries)
         state = session.state
         with pytest.raises(twofold.RequestFailed, match="disk on fire"):
@@ -332,15 +337,15 @@ async def test_a_load_that_fails_leaves_an_open_session_as_it_was(version: int) 
 
 @both
 @simulated
-async def test_an_open_session_that_is_loaded_is_told_from_its_beginning(version: int) -> None:
+async def test_an_open_session_that_is_loaded_is_replayed_from_its_beginning(version: int) -> None:
     def replay(agent: RawAgent, message: Json) -> None:
-        agent.update(said("hello", "u1", "user"), said("one two", "m1"))
+        agent.update(chunk("hello", "u1", "user"), chunk("one two", "m1"))
         agent.update(IDLE) if version == 2 else None
         agent.answer(message, {})
 
     async with talk(version, {"session/load": replay, "session/resume": replay}) as (client, agent):
         session = await client.new_session("/work")
-        agent.update(said("one "), said("two"))
+        agent.update(chunk("one "), chunk("two"))
         await until(lambda: session.state.entries)
         assert await client.load_session("s", "/work") is session
         assert texts(session) == ["hello", "one two"]
@@ -348,10 +353,10 @@ async def test_an_open_session_that_is_loaded_is_told_from_its_beginning(version
 
 @both
 @simulated
-async def test_a_replay_that_comes_after_the_answer_is_heard_all_the_same(version: int) -> None:
+async def test_a_replay_that_follows_the_answer_is_read_all_the_same(version: int) -> None:
     def late(agent: RawAgent, message: Json) -> None:
         agent.answer(message, {})
-        agent.update(said("hello", "u1", "user"), said("one two", "m1"))
+        agent.update(chunk("hello", "u1", "user"), chunk("one two", "m1"))
 
     async with talk(version, {"session/load": late, "session/resume": late}) as (client, _):
         session = await client.load_session("s", "/work")
@@ -364,7 +369,7 @@ async def test_a_session_in_the_middle_of_a_turn_is_not_loaded_again() -> None:
     async with talk(1) as (client, agent):
         session = await client.new_session("/work")
         turn = asyncio.create_task(session.prompt("hello"))
-        prompt = await agent.heard("session/prompt")
+        prompt = await agent.receive("session/prompt")
         with pytest.raises(twofold.LocalError, match="in the middle of a turn"):
             await client.load_session("s", "/work")
         agent.answer(prompt, {"stopReason": "end_turn"})
@@ -383,8 +388,7 @@ async def test_an_agent_that_can_only_load_is_loaded_to_be_resumed() -> None:
 @both
 @simulated
 async def test_a_session_is_closed_once(version: int) -> None:
-    async with talk(version, {"session/close": {}}) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version, {"session/close": {}}) as (session, agent):
         await session.close()
         await session.close()
         assert agent.methods().count("session/close") == 1
@@ -406,8 +410,7 @@ async def test_a_session_that_the_agent_closed_already_is_closed(version: int) -
     def unknown(agent: RawAgent, message: Json) -> None:
         agent.refuse(message, -32002, "Resource not found")
 
-    async with talk(version, {"session/close": unknown}) as (client, _):
-        session = await client.new_session("/work")
+    async with in_session(version, {"session/close": unknown}) as (session, _):
         await session.close()
         assert session.closed
 
@@ -423,10 +426,32 @@ async def test_a_session_that_the_agent_does_not_close_is_closed_on_this_side(ve
         assert client.sessions == {}
 
 
+@both
+@simulated
+async def test_the_end_of_a_session_can_be_waited_for(version: int) -> None:
+    async with in_session(version, {"session/close": {}}) as (session, _):
+        waiting = asyncio.ensure_future(session.wait_closed())
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        await session.close()
+        await waiting
+        await session.wait_closed()
+
+
+@both
+@simulated
+async def test_waiting_for_the_end_of_a_session_fails_if_its_agent_dies(version: int) -> None:
+    async with in_session(version) as (session, agent):
+        waiting = asyncio.ensure_future(session.wait_closed())
+        await asyncio.sleep(1)
+        await agent.gone()
+        with pytest.raises(twofold.ConnectionEnded):
+            await waiting
+
+
 @simulated
 async def test_without_a_way_to_close_a_session_is_only_forgotten() -> None:
-    async with talk(1, {"initialize": {"protocolVersion": 1}}) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1, {"initialize": {"protocolVersion": 1}}) as (session, agent):
         await session.close()
         assert session.closed
         assert agent.methods()[-1] == "session/new"
@@ -503,9 +528,8 @@ async def test_what_an_agent_cannot_take_at_the_beginning_of_a_session_is_refuse
 
 
 @simulated
-async def test_what_only_version_2_can_say_is_refused_in_version_1() -> None:
-    async with talk(1) as (client, _):
-        session = await client.new_session("/work")
+async def test_what_only_version_2_can_express_is_refused_in_version_1() -> None:
+    async with in_session(1) as (session, _):
         for stop in (session.cancel_tool_call("t"), session.cancel_terminal("t")):
             with pytest.raises(
                 twofold.NotSupported, match="raw speaks version 1, which cannot express this"
@@ -515,8 +539,7 @@ async def test_what_only_version_2_can_say_is_refused_in_version_1() -> None:
 
 @simulated
 async def test_one_tool_call_and_one_terminal_can_be_stopped_in_version_2() -> None:
-    async with talk(2, {"tool_call/cancel": {}, "terminal/cancel": None}) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2, {"tool_call/cancel": {}, "terminal/cancel": None}) as (session, agent):
         await session.cancel_tool_call("t")
         await session.cancel_terminal("x")
         assert [each["params"] for each in agent.messages[-2:]] == [
@@ -537,8 +560,7 @@ async def test_a_nameless_agent_is_called_the_agent() -> None:
 @simulated
 async def test_a_mode_of_version_1_is_a_config_option() -> None:
     answers = {"session/new": {"sessionId": "s", "modes": MODES}, "session/set_mode": None}
-    async with talk(1, answers) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1, answers) as (session, agent):
         assert current(session) == "ask"
         await session.set_mode("code")
         assert agent.messages[-1]["params"] == {"sessionId": "s", "modeId": "code"}
@@ -564,8 +586,7 @@ async def test_a_config_option_of_version_1_is_set_as_one() -> None:
         },
         "session/set_config_option": option,
     }
-    async with talk(1, answers) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1, answers) as (session, agent):
         await session.set_mode("code")
         params = {"sessionId": "s", "configId": "session-mode", "value": "code"}
         assert agent.messages[-1]["params"] == params
@@ -589,8 +610,7 @@ async def test_a_mode_of_version_2_goes_by_its_category() -> None:
         "session/new": {"sessionId": "s", "configOptions": options},
         "session/set_config_option": option,
     }
-    async with talk(2, answers) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2, answers) as (session, agent):
         await session.set_mode("code")
         params = {"sessionId": "s", "configId": "session-mode", "type": "id", "value": "code"}
         assert agent.messages[-1]["params"] == params
@@ -605,8 +625,7 @@ async def test_a_switch_is_set_with_a_boolean(version: int, key: str) -> None:
         "session/new": {"sessionId": "s", "configOptions": [switch]},
         "session/set_config_option": {"configOptions": [{**switch, "currentValue": True}]},
     }
-    async with talk(version, answers) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version, answers) as (session, agent):
         await session.set_config_option("fast", True)
         params = {"sessionId": "s", "configId": "fast", "type": "boolean", "value": True}
         assert agent.messages[-1]["params"] == params
@@ -616,8 +635,7 @@ async def test_a_switch_is_set_with_a_boolean(version: int, key: str) -> None:
 @both
 @simulated
 async def test_an_agent_without_modes_has_none(version: int) -> None:
-    async with talk(version) as (client, _):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, _):
         with pytest.raises(twofold.NotSupported, match="raw has no modes in this session"):
             await session.set_mode("code")
 
@@ -635,8 +653,7 @@ async def test_an_agent_that_sets_an_option_without_saying_so_is_believed(
         "session/set_mode": None,
     }
     problems = Problems()
-    async with talk(version, answers, problems=problems) as (client, _):
-        session = await client.new_session("/work")
+    async with in_session(version, answers, problems=problems) as (session, _):
         await session.set_config_option("model", "code")
         assert (current(session, "model"), current(session, "other")) == ("code", "ask")
         if version == 1:
@@ -658,8 +675,7 @@ async def test_a_setting_that_is_refused_changes_nothing(version: int) -> None:
         "session/set_mode": refuse,
         "session/set_config_option": refuse,
     }
-    async with talk(version, answers) as (client, _):
-        session = await client.new_session("/work")
+    async with in_session(version, answers) as (session, _):
         with pytest.raises(twofold.RequestFailed, match="no such mode"):
             await session.set_mode("write")
         assert current(session) == "ask"
@@ -668,11 +684,8 @@ async def test_a_setting_that_is_refused_changes_nothing(version: int) -> None:
 @simulated
 async def test_commands_that_come_with_a_new_session_are_known() -> None:
     command = {"name": "help", "description": "Helps"}
-    async with talk(2, {"session/new": {"sessionId": "s", "availableCommands": [command]}}) as (
-        client,
-        _,
-    ):
-        session = await client.new_session("/work")
+    made = {"sessionId": "s", "availableCommands": [command]}
+    async with in_session(2, {"session/new": made}) as (session, _):
         assert [each.name for each in session.state.commands if isinstance(each, v2.Command)] == [
             "help"
         ]
@@ -714,30 +727,29 @@ async def test_a_new_session_without_an_id_is_a_bad_answer(version: int) -> None
 @simulated
 async def test_updates_before_the_session_is_answered_are_its_first(version: int) -> None:
     def eager(agent: RawAgent, message: Json) -> None:
-        agent.update(said("early "))
+        agent.update(chunk("early "))
         command = {"name": "help", "description": "Helps"}
         update = {"sessionUpdate": "available_commands_update", "availableCommands": [command]}
         agent.update(update)
         agent.answer(message, {"sessionId": "s"})
-        agent.update(said("late"))
+        agent.update(chunk("late"))
 
-    async with talk(version, {"session/new": eager}) as (client, _):
-        session = await client.new_session("/work")
+    async with in_session(version, {"session/new": eager}) as (session, _):
         await until(lambda: texts(session) == ["early late"])
         assert len(session.state.commands) == 1
 
 
 @simulated
-async def test_sessions_that_nobody_asked_for_are_kept_up_to_a_number(
+async def test_unrequested_sessions_are_kept_up_to_a_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(incoming, "UNCLAIMED", 3)
     problems = Problems()
     async with talk(2, problems=problems) as (client, agent):
         for number in range(10):
-            agent.update(said(f"of {number}"), session_id=f"x{number}")
+            agent.update(chunk(f"of {number}"), session_id=f"x{number}")
         for number in range(7):
-            agent.update(said("again"), session_id=f"x{number}")
+            agent.update(chunk("again"), session_id=f"x{number}")
         await until(lambda: len(problems) >= 7)
         assert client.sessions == {}
         agent.answers["session/new"] = {"sessionId": "x9"}
@@ -745,23 +757,23 @@ async def test_sessions_that_nobody_asked_for_are_kept_up_to_a_number(
         agent.answers["session/new"] = {"sessionId": "x0"}  # its beginning was passed over
         session = await client.new_session("/work")
         assert session.state.entries == []
-        agent.update(said("now"), session_id="x0")
+        agent.update(chunk("now"), session_id="x0")
         await until(lambda: texts(session) == ["now"])
     assert [problem.session_id for problem in problems] == [f"x{number}" for number in range(7)]
     assert {problem.kind for problem in problems} == {"update"}
 
 
 @simulated
-async def test_sessions_that_nobody_asked_for_are_kept_up_to_a_size(
+async def test_unrequested_sessions_are_kept_up_to_a_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(incoming, "KEPT", 100_000)
     problems = Problems()
     async with talk(2, problems=problems) as (_, agent):
         for _ in range(100):
-            agent.update(said("x" * 10_000), session_id="flood")
+            agent.update(chunk("x" * 10_000), session_id="flood")
         await until(lambda: problems)
-        agent.update(said("a word"), session_id="other")
+        agent.update(chunk("a word"), session_id="other")
     [problem] = problems
     assert problem.session_id == "flood"
 
@@ -772,12 +784,12 @@ async def test_what_still_comes_for_a_closed_session_is_passed_over(version: int
     async with talk(version, {"session/close": {}, "session/resume": {}}) as (client, agent):
         session = await client.new_session("/work")
         await session.close()
-        agent.update(said("late"))
+        agent.update(chunk("late"))
         assert "error" in await agent.ask("_ping", {})
         assert session.state.entries == []
         again = await client.resume_session("s", "/work")
         assert again.state.entries == []
-        agent.update(said("new"))
+        agent.update(chunk("new"))
         await until(lambda: texts(again) == ["new"])
 
 
@@ -798,12 +810,11 @@ ODD: list[Json] = [
 @simulated
 async def test_malformed_updates_are_reported_and_survived(version: int) -> None:
     problems = Problems()
-    async with talk(version, problems=problems) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version, problems=problems) as (session, agent):
         for params in ODD:
             agent.notify("session/update", params)
         agent.write(b'{"jsonrpc":"2.0","method":"session/update"}\n')
-        agent.update(said("fine"))
+        agent.update(chunk("fine"))
         await until(lambda: texts(session) == ["fine"])
     assert len(problems.of("update")) == len(ODD) + 1
     assert problems.of("update") == [problem.text for problem in problems]
@@ -813,8 +824,7 @@ async def test_malformed_updates_are_reported_and_survived(version: int) -> None
 @simulated
 async def test_a_malformed_part_is_reported_and_the_rest_is_used(version: int) -> None:
     problems = Problems()
-    async with talk(version, problems=problems) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version, problems=problems) as (session, agent):
         agent.update({**call("t", "completed"), "title": "Run", "locations": 7})
         await until(lambda: session.state.tool_calls)
         assert session.state.tool_calls["t"].status == "completed"
@@ -826,8 +836,7 @@ async def test_a_malformed_part_is_reported_and_the_rest_is_used(version: int) -
 @both
 @simulated
 async def test_an_unknown_update_is_kept(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
         agent.update({"sessionUpdate": "_acme_mood", "mood": "good"})
         await until(lambda: session.state.unknown)
         assert session.state.unknown[0].tag == "_acme_mood"
@@ -836,10 +845,9 @@ async def test_an_unknown_update_is_kept(version: int) -> None:
 @simulated
 async def test_terminal_output_that_is_no_base64_hurts_nothing_else() -> None:
     problems = Problems()
-    async with talk(2, problems=problems) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2, problems=problems) as (session, agent):
         agent.update({"sessionUpdate": "terminal_output_chunk", "terminalId": "x", "data": "?"})
-        agent.update(said("fine"))
+        agent.update(chunk("fine"))
         await until(lambda: texts(session) == ["fine"])
     [problem] = problems.of("update")
     assert "not base64" in problem
@@ -847,28 +855,26 @@ async def test_terminal_output_that_is_no_base64_hurts_nothing_else() -> None:
 
 @simulated
 async def test_terminal_output_in_the_metadata_of_version_1_is_in_the_session() -> None:
-    async with talk(1) as (client, agent):
-        session = await client.new_session("/work")
-        told = {"terminal_output_delta": {"terminal_id": "x", "data": "hi\n"}}
+    async with in_session(1) as (session, agent):
+        meta = {"terminal_output_delta": {"terminal_id": "x", "data": "hi\n"}}
         agent.update({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "echo hi"})
-        agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "c", "_meta": told})
+        agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "c", "_meta": meta})
         await until(lambda: session.state.terminals)
         assert session.state.terminals["x"].output == b"hi\n"
         assert session.state.tool_calls["c"].content == [v2.Terminal("x")]
 
 
 @simulated
-async def test_an_agent_that_claims_2_and_sends_updates_of_1_is_understood_and_told_of() -> None:
+async def test_an_agent_that_claims_2_and_sends_updates_of_1_is_understood_and_reported() -> None:
     problems = Problems()
-    async with talk(2, problems=problems) as (client, agent):
-        session = await client.new_session("/work")
-        agent.update(said("one ", None), said("two", None))
+    async with in_session(2, problems=problems) as (session, agent):
+        agent.update(chunk("one ", None), chunk("two", None))
         fields = {"toolCallId": "t", "title": "Edit", "kind": "edit", "status": "completed"}
         diff = {"type": "diff", "path": "/x", "oldText": "a\n", "newText": "b\n"}
         agent.update({"sessionUpdate": "tool_call", **fields, "content": [diff]})
         entries = [{"content": "do it", "priority": "high", "status": "pending"}]
         agent.update({"sessionUpdate": "plan", "entries": entries})
-        agent.update(said("three", None))
+        agent.update(chunk("three", None))
         await until(lambda: texts(session) == ["one two", "three"])
         tool = session.state.tool_calls["t"]
         assert (tool.title, [type(item).__name__ for item in tool.content]) == ("Edit", ["Diff"])
@@ -880,15 +886,14 @@ async def test_an_agent_that_claims_2_and_sends_updates_of_1_is_understood_and_t
 
 @simulated
 async def test_an_agent_of_version_1_that_sends_a_state_is_not_lost() -> None:
-    async with talk(1) as (client, agent):
-        session = await client.new_session("/work")
-        agent.update(RUNNING, said("fine", None))
+    async with in_session(1) as (session, agent):
+        agent.update(RUNNING, chunk("fine", None))
         await until(lambda: texts(session) == ["fine"])
 
 
 @both
 @simulated
-async def test_notifications_that_nobody_knows_are_reported_unless_they_are_extensions(
+async def test_unknown_notifications_are_reported_unless_they_are_extensions(
     version: int,
 ) -> None:
     problems = Problems()
@@ -912,7 +917,9 @@ UNOFFERED = [
 @pytest.mark.parametrize("method", UNOFFERED)
 @both
 @simulated
-async def test_what_nobody_offered_is_refused_as_unknown(version: int, method: str) -> None:
+async def test_a_service_that_is_not_offered_is_refused_as_unknown(
+    version: int, method: str
+) -> None:
     params: Json = {"sessionId": "s", "path": "/x", "content": "", "command": "ls"}
     params |= {"terminalId": "t", "message": "Who?", "mode": "form", "elicitationId": "e"}
     params |= {"requestedSchema": {"type": "object", "properties": {}}}
@@ -924,10 +931,10 @@ async def test_what_nobody_offered_is_refused_as_unknown(version: int, method: s
         "elicitation/create": ("sessionId", "message", "mode", "requestedSchema"),
         "elicitation/complete": ("elicitationId",),
     }
-    told = {key: params[key] for key in by_method.get(method, ("sessionId",))}
+    sent = {key: params[key] for key in by_method.get(method, ("sessionId",))}
     async with talk(version) as (client, agent):
         await client.new_session("/work")
-        answer = await within(1, agent.ask(method, told))
+        answer = await within(1, agent.ask(method, sent))
         assert answer["error"]["code"] == -32601
 
 
@@ -936,34 +943,34 @@ async def test_what_nobody_offered_is_refused_as_unknown(version: int, method: s
 
 @both
 @simulated
-async def test_an_extension_is_asked_and_told_in_plain_json(version: int) -> None:
+async def test_extension_requests_and_notifications_are_plain_json(version: int) -> None:
     async with talk(version, {"_acme/add": [1, {"x": None}]}) as (client, agent):
         assert await client.request("_acme/add", {"a": [1]}) == [1, {"x": None}]
         assert agent.messages[-1]["params"] == {"a": [1]}
         await client.request("_acme/add")
         assert "params" not in agent.messages[-1]
         client.notify("_acme/note", {"b": 2})
-        assert (await agent.heard("_acme/note"))["params"] == {"b": 2}
+        assert (await agent.receive("_acme/note"))["params"] == {"b": 2}
 
 
 @both
 @simulated
 async def test_the_answer_to_an_extension_comes_after_the_updates_before_it(version: int) -> None:
     def answer(agent: RawAgent, message: Json) -> None:
-        agent.update(said("before"))
+        agent.update(chunk("before"))
         agent.answer(message, {})
 
     async with talk(version, {"_acme/go": answer}) as (client, _):
         session = await client.new_session("/work")
-        heard = []
+        updates = []
 
         @session.on_update
         async def slowly(update: v2.SessionUpdate) -> None:
             await asyncio.sleep(5)
-            heard.append(update)
+            updates.append(update)
 
         await client.request("_acme/go", {"sessionId": "s"})
-        assert len(heard) == 1
+        assert len(updates) == 1
 
 
 @both
@@ -998,8 +1005,8 @@ async def test_a_question_of_the_agent_is_asked_in_the_words_of_version_2(versio
 
     async with talk(version, elicit=elicit) as (client, agent):
         [hello] = [each for each in agent.messages if each["method"] == "initialize"][-1:]
-        told = hello["params"]["clientCapabilities" if version == 1 else "capabilities"]
-        assert told["elicitation"] == {"form": {}}
+        announced = hello["params"]["clientCapabilities" if version == 1 else "capabilities"]
+        assert announced["elicitation"] == {"form": {}}
         await client.new_session("/work")
         answer = await within(1, agent.ask("elicitation/create", FORM))
         assert answer["result"] == {"action": "accept", "content": {"name": "Ada"}}
@@ -1010,12 +1017,11 @@ async def test_a_question_of_the_agent_is_asked_in_the_words_of_version_2(versio
 
 @simulated
 async def test_the_draft_of_november_is_known_by_its_prompt_result() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         assert session.state.draft is Draft.JUNE
         for result, draft in (({}, Draft.JUNE), ({"messageId": "u1"}, Draft.NOVEMBER)):
             turn = asyncio.create_task(session.prompt("hello"))
-            agent.answer(await agent.heard("session/prompt"), result)
+            agent.answer(await agent.receive("session/prompt"), result)
             agent.update(RUNNING, IDLE)
             await turn
             assert session.state.draft is draft

@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A directory next to the root, with a file nobody may touch."""
+    """A directory next to the root, with a file that must stay untouched."""
     folder = tmp_path / "root-not"  # the root's name is how its own begins
     folder.mkdir()
     (folder / "secret").write_text("secret")
@@ -146,7 +146,7 @@ def test_a_huge_file_is_refused_unread(root: Path, monkeypatch: pytest.MonkeyPat
     assert "is larger than the limit" in error.message
 
 
-def test_a_file_that_says_nothing_of_its_size_is_read_up_to_the_limit() -> None:
+def test_a_file_without_a_size_is_read_up_to_the_limit() -> None:
     proc = Path("/proc/self")
     if not (proc / "cmdline").exists():
         pytest.skip("needs /proc")
@@ -368,7 +368,7 @@ def test_what_is_not_utf_8_is_refused(root: Path, data: bytes) -> None:
     assert "is not a text in UTF-8" in error.message
 
 
-def test_text_that_utf_8_cannot_say_is_refused_and_nothing_written(root: Path) -> None:
+def test_text_that_utf_8_cannot_encode_is_refused_and_nothing_written(root: Path) -> None:
     error = refusal(lambda: write(Files([root]), root / "new" / "file", "a\ud800"))
     assert error.code == INVALID_PARAMS
     assert names(root) == []
@@ -435,7 +435,7 @@ def test_a_root_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
 
 @pytest.fixture
 def theirs() -> Iterator[Path]:
-    """A root of somebody who is not root, and who is us: what root may do cannot be refused."""
+    """A root of the current user, who is not root here: nothing can be refused to root."""
     folder = Path(tempfile.mkdtemp())
     is_root = os.geteuid() == 0
     if is_root:
@@ -449,7 +449,7 @@ def theirs() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def test_permission_denied_is_told_and_nothing_is_left_behind(theirs: Path) -> None:
+def test_permission_denied_is_reported_and_nothing_is_left_behind(theirs: Path) -> None:
     files = Files([theirs])
     for name, mode in [("locked", 0o000), ("protected", 0o444)]:
         (theirs / name).write_text("kept")
@@ -497,7 +497,7 @@ def test_a_file_keeps_its_permissions_but_no_privileges(root: Path, mode: int) -
     assert stat.S_IMODE((root / "file").stat().st_mode) == mode & 0o777
 
 
-def test_nobody_can_read_a_private_file_while_it_is_written(
+def test_a_private_file_stays_private_while_it_is_written(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "file").write_text("old")

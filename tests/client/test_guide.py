@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.idle_clock import simulated, until
-from tests.support.raw_agent import Json, Problems, RawAgent, said, talk
+from tests.support.raw_agent import Json, Problems, RawAgent, chunk, in_session, talk
 from twofold import ClientSession, Message, Session, ToolCall, v2
 from twofold.convert.guide import GuideUpgrader
 from twofold.wire import codec, guide
@@ -19,7 +19,7 @@ DONE = {"stopReason": "end_turn"}
 DRIFT = "The agent sends updates in the dialect of the client guide: read as such"
 
 
-def chunk(text: str, index: Any = None, role: str = "agent_message") -> Json:
+def piece(text: str, index: Any = None, role: str = "agent_message") -> Json:
     update = {"sessionUpdate": f"{role}_chunk", "content": {"type": "text", "text": text}}
     return update if index is None else {**update, "index": index}
 
@@ -46,8 +46,8 @@ OPTION_V1 = {**{key: OPTION[key] for key in OPTION if key != "configId"}, "id": 
 OPTIONS = {"sessionUpdate": "config_options_update", "configOptions": [OPTION]}
 
 GUIDE_ONLY = {
-    "a chunk with an index": chunk("hi", 0),
-    "a thought with an index": chunk("hi", 0, "agent_thought"),
+    "a chunk with an index": piece("hi", 0),
+    "a thought with an index": piece("hi", 0, "agent_thought"),
     "a running tool call": {**CALL, "status": "running"},
     "a tool call that waits": tool("requires_permission"),
     "content that is appended": tool("completed", appendContent=[CODE]),
@@ -60,7 +60,7 @@ GUIDE_ONLY = {
 
 async def prompted(session: ClientSession, agent: RawAgent, *updates: Json) -> Any:
     turn = asyncio.create_task(session.prompt("hello"))
-    prompt = await agent.heard("session/prompt")
+    prompt = await agent.receive("session/prompt")
     agent.update(*updates)
     agent.answer(prompt, DONE)
     return await turn
@@ -86,20 +86,20 @@ def names(options: list[v2.SessionConfigOption]) -> dict[str, tuple[Any, list[st
 
 
 @simulated
-async def test_a_turn_of_an_agent_that_is_said_to_speak_the_dialect() -> None:
+async def test_a_turn_of_an_agent_that_is_configured_as_the_dialect() -> None:
     async with talk(1, version="guide") as (client, agent):
         assert client.protocol_version == 1
         session = await client.new_session("/work")
         reply = await prompted(
             session,
             agent,
-            chunk("hello", 0, "user_message"),
-            chunk("Let me ", 1),
-            chunk("look.", 1),
+            piece("hello", 0, "user_message"),
+            piece("Let me ", 1),
+            piece("look.", 1),
             {**CALL, "status": "running", "content": [CODE]},
             tool("completed", appendContent=[{"type": "text", "text": "one line"}]),
             PLAN,
-            chunk("It is 1.", 2),
+            piece("It is 1.", 2),
         )
         assert (reply.text, reply.stop_reason) == ("Let me look.\n\nIt is 1.", "end_turn")
         assert entries(session) == [
@@ -118,9 +118,8 @@ async def test_a_turn_of_an_agent_that_is_said_to_speak_the_dialect() -> None:
 @simulated
 async def test_a_version_1_agent_that_drifts_into_the_dialect_is_recognised(update: Json) -> None:
     problems = Problems()
-    async with talk(1, problems=problems) as (client, agent):
-        session = await client.new_session("/work")
-        await prompted(session, agent, said("As ever. ", None), update, update, chunk("b", 7))
+    async with in_session(1, problems=problems) as (session, agent):
+        await prompted(session, agent, chunk("As ever. ", None), update, update, piece("b", 7))
     alone, upgrader = Session("s"), GuideUpgrader()
     for each in (update, update):
         for lifted in upgrader.update(codec.read(each, guide.SessionUpdate)):
@@ -138,8 +137,7 @@ async def test_a_version_1_agent_that_drifts_into_the_dialect_is_recognised(upda
 @simulated
 async def test_what_either_could_mean_is_read_in_the_dialect_after_it_was_recognised() -> None:
     problems = Problems()
-    async with talk(1, problems=problems) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1, problems=problems) as (session, agent):
         whole = {**CALL, "content": [CODE], "locations": [{"path": "/work/b.py"}]}
         await prompted(session, agent, whole, CALL)
         # a second `tool_call` replaces the call in the dialect, and patches it in version 1
@@ -150,11 +148,10 @@ async def test_what_either_could_mean_is_read_in_the_dialect_after_it_was_recogn
 
 @simulated
 async def test_a_version_1_agent_that_stays_is_not_taken_for_the_dialect() -> None:
-    async with talk(1) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1) as (session, agent):
         call = {**CALL, "status": "in_progress", "_meta": {"x": 1}}
-        odd = {**said("a", None), "_meta": {"index": 1}}
-        reply = await prompted(session, agent, odd, call, {**tool("completed")}, said("b", None))
+        odd = {**chunk("a", None), "_meta": {"index": 1}}
+        reply = await prompted(session, agent, odd, call, {**tool("completed")}, chunk("b", None))
         assert reply.text == "a\n\nb"
         assert not session._opened.updates.speaks_guide
 
@@ -162,9 +159,8 @@ async def test_a_version_1_agent_that_stays_is_not_taken_for_the_dialect() -> No
 @simulated
 async def test_an_agent_of_version_2_is_never_read_in_the_dialect() -> None:
     problems = Problems()
-    async with talk(2, problems=problems) as (client, agent):
-        session = await client.new_session("/work")
-        agent.update({**said("a"), "index": 3})
+    async with in_session(2, problems=problems) as (session, agent):
+        agent.update({**chunk("a"), "index": 3})
         await until(lambda: session.state.entries)
         assert session.state.messages["agent"].keys() == {"m1"}
     assert problems.of("version") == []
@@ -173,24 +169,22 @@ async def test_an_agent_of_version_2_is_never_read_in_the_dialect() -> None:
 @simulated
 async def test_an_update_before_the_session_is_open_is_read_in_the_dialect() -> None:
     def early(agent: RawAgent, message: Json) -> None:
-        agent.update(chunk("Welcome", 0), chunk(" here", 0))
+        agent.update(piece("Welcome", 0), piece(" here", 0))
         agent.answer(message, {"sessionId": "s"})
 
     problems = Problems()
-    async with talk(1, {"session/new": early}, problems=problems) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1, {"session/new": early}, problems=problems) as (session, agent):
         assert entries(session) == [("agent", "Welcome here")]
-        assert (await prompted(session, agent, chunk("hi", 1))).text == "hi"
+        assert (await prompted(session, agent, piece("hi", 1))).text == "hi"
     assert problems.of("version") == [DRIFT]
 
 
 @simulated
 async def test_a_malformed_update_of_the_dialect_is_reported_and_survived() -> None:
     problems = Problems()
-    async with talk(1, problems=problems, version="guide") as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1, problems=problems, version="guide") as (session, agent):
         reply = await prompted(
-            session, agent, {"sessionUpdate": "agent_message_chunk", "index": 0}, chunk("hi", 0)
+            session, agent, {"sessionUpdate": "agent_message_chunk", "index": 0}, piece("hi", 0)
         )
         assert reply.text == "hi"
     assert len(problems.of("update")) == 1
@@ -201,27 +195,25 @@ async def test_a_malformed_update_of_the_dialect_is_reported_and_survived() -> N
 
 @simulated
 async def test_chunks_without_an_index_are_messages_as_in_version_1() -> None:
-    async with talk(1, version="guide") as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1, version="guide") as (session, agent):
         first = await prompted(
             session,
             agent,
-            *(chunk("hel", role="user_message"), chunk("lo", role="user_message")),
-            *(chunk("one "), chunk("two"), {**CALL, "status": "running"}, chunk("three")),
-            *(tool("completed"), chunk(" four")),
+            *(piece("hel", role="user_message"), piece("lo", role="user_message")),
+            *(piece("one "), piece("two"), {**CALL, "status": "running"}, piece("three")),
+            *(tool("completed"), piece(" four")),
         )
         assert first.text == "one two\n\nthree four"
-        second = await prompted(session, agent, chunk("five"))
+        second = await prompted(session, agent, piece("five"))
         assert second.text == "five"
         assert entries(session)[:2] == [("user", "hello"), ("agent", "one two")]
 
 
 @simulated
 async def test_a_user_message_after_the_turn_is_no_echo_of_its_prompt() -> None:
-    async with talk(1, version="guide") as (client, agent):
-        session = await client.new_session("/work")
-        await prompted(session, agent, chunk("one", 1))
-        agent.update(chunk("hello", 2, "user_message"))
+    async with in_session(1, version="guide") as (session, agent):
+        await prompted(session, agent, piece("one", 1))
+        agent.update(piece("hello", 2, "user_message"))
         await until(lambda: len(session.state.entries) == 3)
         assert entries(session)[2] == ("user", "hello")
 
@@ -230,10 +222,10 @@ async def test_a_user_message_after_the_turn_is_no_echo_of_its_prompt() -> None:
 async def test_a_session_in_the_dialect_is_replayed_from_its_beginning() -> None:
     async with talk(1, version="guide") as (client, agent):
         session = await client.new_session("/work")
-        await prompted(session, agent, chunk("one", 1))
+        await prompted(session, agent, piece("one", 1))
         loading = asyncio.create_task(client.load_session("s", "/work"))
-        request = await agent.heard("session/load")
-        agent.update(chunk("hello", 0, "user_message"), chunk("one", 1))
+        request = await agent.receive("session/load")
+        agent.update(piece("hello", 0, "user_message"), piece("one", 1))
         agent.answer(request, {})
         assert await loading is session
         assert entries(session) == [("user", "hello"), ("agent", "one")]
@@ -243,12 +235,12 @@ async def test_a_session_in_the_dialect_is_replayed_from_its_beginning() -> None
 async def test_a_replay_that_is_refused_leaves_the_session_as_it_was() -> None:
     async with talk(1, version="guide") as (client, agent):
         session = await client.new_session("/work")
-        await prompted(session, agent, chunk("one", 1))
+        await prompted(session, agent, piece("one", 1))
         loading = asyncio.create_task(client.load_session("s", "/work"))
-        agent.refuse(await agent.heard("session/load"), -32603, "no")
+        agent.refuse(await agent.receive("session/load"), -32603, "no")
         with pytest.raises(Exception, match="no"):
             await loading
-        reply = await prompted(session, agent, chunk(" more", 1), chunk("two", 2))
+        reply = await prompted(session, agent, piece(" more", 1), piece("two", 2))
         assert reply.text == "two"
         assert entries(session)[1] == ("agent", "one more")
 
@@ -258,10 +250,9 @@ async def test_a_replay_that_is_refused_leaves_the_session_as_it_was() -> None:
 
 @simulated
 async def test_a_permission_of_the_dialect_is_that_of_version_1() -> None:
-    async with talk(1, version="guide") as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1, version="guide") as (session, agent):
         turn = asyncio.create_task(session.prompt("hello"))
-        prompt = await agent.heard("session/prompt")
+        prompt = await agent.receive("session/prompt")
         agent.update({**CALL, "status": "requires_permission"})
         titles: list[str] = []
         session.on_question(lambda _, question: titles.append(question.request.title))
@@ -294,8 +285,7 @@ def options(session: ClientSession) -> dict[str, tuple[Any, list[str]]]:
 
 @simulated
 async def test_modes_of_the_setup_and_options_of_the_dialect_stay_side_by_side() -> None:
-    async with talk(1, {"session/new": MODES}, version="guide") as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1, {"session/new": MODES}, version="guide") as (session, agent):
         assert options(session) == {"mode": ("ask", ["Ask", "Plan"])}
         await prompted(session, agent, OPTIONS)
         model = ("small", ["Small", "Large"])
@@ -303,13 +293,13 @@ async def test_modes_of_the_setup_and_options_of_the_dialect_stay_side_by_side()
         await prompted(session, agent, {**MODE, "currentMode": "plan"})
         assert options(session) == {"mode": ("plan", ["Ask", "Plan"]), "model": model}
         setting = asyncio.create_task(session.set_mode("ask"))
-        request = await agent.heard("session/set_mode")
+        request = await agent.receive("session/set_mode")
         assert request["params"] == {"sessionId": "s", "modeId": "ask"}
         agent.answer(request, {})
         await setting
         assert options(session) == {"mode": ("ask", ["Ask", "Plan"]), "model": model}
         setting = asyncio.create_task(session.set_config_option("model", "large"))
-        request = await agent.heard("session/set_config_option")
+        request = await agent.receive("session/set_config_option")
         agent.answer(
             request,
             {"configOptions": [{**OPTION_V1, "currentValue": "large"}]},
@@ -321,11 +311,10 @@ async def test_modes_of_the_setup_and_options_of_the_dialect_stay_side_by_side()
 
 @simulated
 async def test_a_mode_that_only_an_update_names_keeps_its_name_and_can_be_set() -> None:
-    async with talk(1, version="guide") as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1, version="guide") as (session, agent):
         await prompted(session, agent, MODE, {**MODE, "currentMode": "code"})
         assert options(session) == {"mode": ("code", ["Plan first", "code"])}
         setting = asyncio.create_task(session.set_mode("plan"))
-        agent.answer(await agent.heard("session/set_mode"), {})
+        agent.answer(await agent.receive("session/set_mode"), {})
         await setting
         assert options(session) == {"mode": ("plan", ["Plan first", "code"])}

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import raw_process
 from tests.support.commands import DEMO, PATIENCE, TWOFOLD, called, until
 from tests.support.raw_process import gone, raw_agent
+from tests.support.real_time import run
 from twofold.client.client import Client
 from twofold.client.launch import Launch
 from twofold.client.login import (
@@ -31,8 +31,8 @@ from twofold.transport.commands import CommandNotStarted
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 
-# An agent that wants a login, of either version. In the terminal it does what its first argument
-# says; it is logged in when `DONE` is there.
+# An agent that wants a login, of either version. Its first argument is what it does in the
+# terminal; it is logged in when `DONE` is there.
 AGENT = """
 DONE = FOLDER + "/done"
 if "--login" in sys.argv:
@@ -106,13 +106,13 @@ def agent(folder: Path, version: int = 1, *, refuses: bool = False) -> list[str]
 
 
 def meet(command: list[str], talk: Callable[[Client], Any]) -> None:
-    """Connect, and do what `talk` says."""
+    """Connect, and run `talk`."""
 
     async def main() -> None:
         async with Launch(command).client() as client:
             await talk(client)
 
-    raw_process.run(main())
+    run(main())
 
 
 async def logged_in(client: Client) -> bool:
@@ -144,7 +144,7 @@ def test_what_can_be_done_is_offered_and_the_rest_is_named(version: int, tmp_pat
     meet(agent(tmp_path, version), talk)
 
 
-def test_an_agent_that_names_no_way_says_so() -> None:
+def test_an_agent_without_a_login_method_raises_with_that_reason() -> None:
     async def talk(client: Client) -> None:
         assert (ways(client), others(client)) == ([], [])
         with pytest.raises(NoSuchWay, match="raw has no login 'x': it names none"):
@@ -172,7 +172,7 @@ def test_after_a_login_the_agent_works(version: int, method: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("method", "error", "told"),
+    ("method", "error", "words"),
     [
         ("token", RequestFailed, "authenticate failed: wrong token"),
         ("3", LoginFailed, r"--login 3\) ended with exit code 3\."),
@@ -180,16 +180,16 @@ def test_after_a_login_the_agent_works(version: int, method: str, tmp_path: Path
         ("bad", CommandNotStarted, "could not be started"),
     ],
 )
-def test_a_login_that_fails_says_how(
-    method: str, error: type[Exception], told: str, tmp_path: Path
+def test_a_login_that_fails_raises_with_the_reason(
+    method: str, error: type[Exception], words: str, tmp_path: Path
 ) -> None:
     command = agent(tmp_path, refuses=True)
 
     async def talk(client: Client) -> None:
         # what is shown of a command is short: this one would fill it with the script
-        words = [sys.executable, str(script)]
-        with pytest.raises(error, match=told):
-            await log_in(client, way_of(client, method), words)
+        command_line = [sys.executable, str(script)]
+        with pytest.raises(error, match=words):
+            await log_in(client, way_of(client, method), command_line)
         assert not await logged_in(client)
 
     script = tmp_path / "agent.py"
@@ -245,14 +245,14 @@ def test_a_turn_logs_in_first_if_the_agent_wants_it() -> None:
     assert result.stdout
 
 
-def test_a_login_that_nobody_wants_is_not_done(tmp_path: Path) -> None:
+def test_a_declined_login_is_not_done(tmp_path: Path) -> None:
     (tmp_path / "done").touch()
     result = called("--prompt", "x", "--login", "none", "--", *agent(tmp_path))
     assert (result.exit_code, result.output) == (0, "")
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "words"),
     [
         ([], "it names token, 0, 3, dies, hang, bad, key � (of the unknown kind env_var)."),
         ([], "Choose one with --login, or log in with the agent's own program."),
@@ -261,12 +261,12 @@ def test_a_login_that_nobody_wants_is_not_done(tmp_path: Path) -> None:
         (["--login", "0"], "The login 0 is done in a terminal, and standard input is none."),
     ],
 )
-def test_a_login_that_cannot_be_done_for_a_script_says_why(
-    options: list[str], told: str, tmp_path: Path
+def test_a_login_that_a_script_cannot_do_raises_with_the_reason(
+    options: list[str], words: str, tmp_path: Path
 ) -> None:
     result = called("--prompt", "x", *options, "--", *agent(tmp_path, refuses=True))
     assert (result.exit_code, result.stdout) == (1, "")
-    assert told in result.stderr
+    assert words in result.stderr
 
 
 LATE = """

@@ -12,7 +12,7 @@ import pytest
 
 import twofold
 from tests.support.idle_clock import simulated
-from tests.support.raw_agent import V1, V2, Json, Problems, RawAgent, said, talk
+from tests.support.raw_agent import V1, V2, Json, Problems, RawAgent, chunk, talk
 from twofold import Client, connect
 from twofold.client.negotiate import AgentSilent, NotAnAgent
 from twofold.transport.memory import memory_pair
@@ -63,7 +63,7 @@ ECHOES = {
     "answers 1 with nothing else": {"protocolVersion": 1},
     "echoes 2 with the fields of version 1": {**V1, "protocolVersion": 2},
     "echoes 2 with its name only": {"protocolVersion": 2, "agentInfo": V1["agentInfo"]},
-    "echoes 2 and says nothing else": {"protocolVersion": 2},
+    "echoes 2 and sends nothing else": {"protocolVersion": 2},
     "echoes 2 with the auth methods of version 1": {
         "protocolVersion": 2,
         "authMethods": V1["authMethods"],
@@ -88,7 +88,7 @@ AGAIN: dict[str, Json] = {
     "refuses": -32600,
     "gives nonsense": [],
     "gives another version": {"protocolVersion": 7},
-    "says nothing": None,
+    "null": None,
 }
 
 
@@ -103,7 +103,7 @@ async def test_an_agent_that_does_not_want_to_be_asked_twice_is_believed(again: 
 
 
 @simulated
-async def test_without_a_command_to_restart_what_is_offered_stays_untold() -> None:
+async def test_without_a_command_to_restart_no_offer_is_declared() -> None:
     hello = answering(V1, -32600)
     async with talk(1, {"initialize": hello}, offer={"fs"}) as (client, _):
         assert client.protocol_version == 1
@@ -124,28 +124,28 @@ async def test_an_agent_that_refuses_both_gives_the_first_refusal() -> None:
 
 
 @simulated
-async def test_what_is_offered_is_told_to_agents_of_version_1_only_if_it_is() -> None:
+async def test_an_offer_is_declared_to_agents_of_version_1_only_if_it_is_made() -> None:
     for offer, fs, terminal in ((set(), False, False), ({"fs"}, True, False)):
         async with talk(1, {"initialize": answering(V1)}, version=1, offer=offer) as (_, agent):
-            told = agent.messages[0]["params"]["clientCapabilities"]
-            assert told["fs"] == {"readTextFile": fs, "writeTextFile": fs}
-            assert told["terminal"] is terminal
-            assert "elicitation" not in told
+            announced = agent.messages[0]["params"]["clientCapabilities"]
+            assert announced["fs"] == {"readTextFile": fs, "writeTextFile": fs}
+            assert announced["terminal"] is terminal
+            assert "elicitation" not in announced
 
 
 @simulated
-async def test_that_someone_can_log_in_at_a_terminal_is_told_only_if_it_is_offered() -> None:
+async def test_a_login_at_a_terminal_is_declared_only_if_it_is_offered() -> None:
     for offer in (set(), {"login"}):
         async with talk(1, {"initialize": answering(V1)}, version=1, offer=offer) as (_, agent):
-            told = agent.messages[0]["params"]["clientCapabilities"]
-            assert told.get("auth") == ({"terminal": True} if offer else None)
+            announced = agent.messages[0]["params"]["clientCapabilities"]
+            assert announced.get("auth") == ({"terminal": True} if offer else None)
         async with talk(2, {"initialize": answering(V2)}, offer=offer) as (_, agent):
-            told = agent.messages[0]["params"]["capabilities"]
-            assert told.get("auth") == ({"terminal": {}} if offer else None)
+            announced = agent.messages[0]["params"]["capabilities"]
+            assert announced.get("auth") == ({"terminal": {}} if offer else None)
 
 
 @simulated
-async def test_an_offer_that_nobody_knows_is_refused_before_anything_is_started() -> None:
+async def test_an_unknown_offer_or_version_is_refused_before_a_process_is_started() -> None:
     with pytest.raises(twofold.LocalError, match="'fs', 'terminal' and 'login'"):
         async with connect(["never-started"], offer={"files"}):  # type: ignore[arg-type]
             pass
@@ -154,7 +154,7 @@ async def test_an_offer_that_nobody_knows_is_refused_before_anything_is_started(
             pass
 
 
-# ---- versions nobody speaks ------------------------------------------------------------------
+# ---- unknown versions ------------------------------------------------------------------------
 
 STRANGE: dict[str, Json] = {
     "0": {"protocolVersion": 0},
@@ -174,7 +174,7 @@ STRANGE: dict[str, Json] = {
 @pytest.mark.parametrize("demanded", [None, 1, 2])
 @pytest.mark.parametrize("answer", STRANGE.values(), ids=list(STRANGE))
 @simulated
-async def test_a_version_that_nobody_knows_is_named(answer: Json, demanded: Any) -> None:
+async def test_an_unknown_version_is_named_in_the_error(answer: Json, demanded: Any) -> None:
     error = await refused(answer, version=demanded)
     assert isinstance(error, twofold.UnknownVersion)
     assert error.protocol_version == answer["protocolVersion"]
@@ -209,7 +209,7 @@ UNNAMED: dict[str, Json] = {
 
 @pytest.mark.parametrize("answer", UNNAMED.values(), ids=list(UNNAMED))
 @simulated
-async def test_an_answer_that_does_not_say_who_answers_is_not_of_version_2(answer: Json) -> None:
+async def test_an_answer_without_info_is_not_of_version_2(answer: Json) -> None:
     async with talk(1, {"initialize": answering(answer, V1)}) as (client, agent):
         assert client.protocol_version == 1
         assert asked_for(agent) == [2, 1]
@@ -282,7 +282,7 @@ async def test_noise_before_the_answer_is_reported_and_survived() -> None:
     def noisy(agent: RawAgent, message: Json) -> None:
         agent.write(b"\x1b]0;agent\x07")
         agent.write(b'{"level": "info", "msg": "starting"}\nloading...\n\n')
-        agent.update(said("early"))
+        agent.update(chunk("early"))
         agent.answer(message, V2)
 
     problems = Problems()
@@ -294,7 +294,9 @@ async def test_noise_before_the_answer_is_reported_and_survived() -> None:
 
 
 @simulated
-async def test_an_agent_that_asks_before_it_answers_is_refused_and_heard() -> None:
+async def test_a_request_before_the_answer_to_initialize_is_refused_and_the_answer_is_read() -> (
+    None
+):
     asked: list[asyncio.Future[Json]] = []
 
     def asks(agent: RawAgent, message: Json) -> None:
@@ -307,7 +309,7 @@ async def test_an_agent_that_asks_before_it_answers_is_refused_and_heard() -> No
 
 
 @simulated
-async def test_a_connection_that_ends_during_initialize_says_so() -> None:
+async def test_a_connection_that_ends_during_initialize_raises_connection_ended() -> None:
     ours, theirs = memory_pair()
     await theirs.close()
     with pytest.raises(twofold.ConnectionEnded):
@@ -322,7 +324,7 @@ import json, sys, pathlib
 V1, V2 = json.loads(sys.argv[1]), json.loads(sys.argv[2])
 runs = pathlib.Path(sys.argv[3])
 runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
-def say(message, **more):
+def send(message, **more):
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **more}), flush=True)
 def messages():
     return map(json.loads, sys.stdin)
@@ -332,26 +334,26 @@ AGENTS = {
 for message in messages():
     if message["params"]["protocolVersion"] != 1:
         sys.exit("Traceback: unsupported version 2")
-    say(message, result=V1)
+    send(message, result=V1)
 """,
     "dies after it refused 2": """
 for message in messages():
     if message["params"]["protocolVersion"] != 1:
-        say(message, error={"code": -32603, "message": "boom"})
+        send(message, error={"code": -32603, "message": "boom"})
         sys.exit(1)
-    say(message, result=V1)
+    send(message, result=V1)
 """,
-    "refuses everything once it has heard of 2": """
+    "refuses everything once it was asked for 2": """
 broken = False
 for message in messages():
     broken = broken or message["params"]["protocolVersion"] != 1
-    say(message, **({"error": {"code": -32600, "message": "no"}} if broken else {"result": V1}))
+    send(message, **({"error": {"code": -32600, "message": "no"}} if broken else {"result": V1}))
 """,
     "dies when it is initialized twice": """
 for number, message in enumerate(messages()):
     if number:
         sys.exit(3)
-    say(message, result=V1)
+    send(message, result=V1)
 """,
 }
 
@@ -382,9 +384,9 @@ def test_an_agent_that_refuses_version_2_is_not_started_again(tmp_path: Path) ->
         script = """
 for message in messages():
     if message["params"]["protocolVersion"] != 1:
-        say(message, error={"code": -32602, "message": "unsupported"})
+        send(message, error={"code": -32602, "message": "unsupported"})
     else:
-        say(message, result=V1)
+        send(message, result=V1)
 """
         async with started(script, tmp_path / "runs") as client:
             assert client.protocol_version == 1
@@ -397,10 +399,10 @@ def test_what_is_offered_is_worth_a_restart(tmp_path: Path) -> None:
     script = """
 for number, message in enumerate(messages()):
     if number:
-        say(message, error={"code": -32600, "message": "initialized already"})
+        send(message, error={"code": -32600, "message": "initialized already"})
     else:
         V1["agentInfo"]["title"] = str("clientCapabilities" in message["params"])
-        say(message, result=V1)
+        send(message, result=V1)
 """
 
     async def scenario(offer: Any) -> str:
@@ -462,7 +464,7 @@ def test_a_command_that_prints_and_ends_is_no_agent() -> None:
     assert "echo hello" in str(error)
 
 
-def test_a_command_that_prints_its_usage_says_so_in_the_error() -> None:
+def test_the_usage_that_a_command_prints_is_in_the_error() -> None:
     error = failing(["sh", "-c", "echo 'usage: agent [--acp]' >&2; exit 2"])
     assert isinstance(error, twofold.ProcessEnded)
     assert error.exit_code == 2
@@ -470,7 +472,7 @@ def test_a_command_that_prints_its_usage_says_so_in_the_error() -> None:
     assert "usage: agent [--acp]" in str(error)
 
 
-def test_a_command_that_waits_for_something_else_shows_what_it_said() -> None:
+def test_the_output_of_a_command_that_waits_for_something_else_is_in_the_error() -> None:
     error = failing(
         ["sh", "-c", "echo 'Ok to proceed? (y)' >&2; cat >/dev/null"], start_timeout=0.5
     )

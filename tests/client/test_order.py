@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import twofold
 from tests.support.scripted import Json, ScriptedAgent, Version, line, meeting, new_session
-from tests.support.simulated import now, simulate, turns
+from tests.support.simulated import leaves_nothing, now, simulate, turns
 from twofold.peer.inbox import LIMIT
 from twofold.wire import v2
 from twofold.wire.content import TextContent
@@ -20,7 +20,7 @@ TIMEOUT = 10.0
 
 
 def text_of(update: Any) -> str | None:
-    """What a piece of a message says; None for any other update."""
+    """The text of a piece of a message; None for any other update."""
     if isinstance(update, v2.AgentMessageChunk) and isinstance(update.content, TextContent):
         return update.content.text
     return None
@@ -46,7 +46,7 @@ class Watching:
         if text is None:
             return
         if self._way != "a turn":
-            # the later ones are faster: whoever does not wait for the earlier ones overtakes them
+            # the later ones are faster, and overtake the earlier ones unless they are waited for
             await asyncio.sleep(1 / (1 + len(self.texts)))
         await asyncio.sleep(0)
         self.texts.append(text)
@@ -91,151 +91,141 @@ def result_of(name: str, version: Version) -> Json:
 @WAYS
 @BOTH
 @pytest.mark.parametrize("name", CALLS)
-def test_an_answer_comes_after_the_updates_before_it(name: str, version: Version, way: str) -> None:
-    async def main() -> None:
-        async with meeting(version) as (client, agent):
-            session = await new_session(client, agent)
-            watching = Watching(session, way)
-            method, call = CALLS[name]
-            if name == "load" and version == 2:
-                method = "session/resume"
-            calling = asyncio.ensure_future(call(client, session))
-            request = await agent.hear(method)
-            with agent.at_once():
-                for text in THREE:
-                    agent.text(text)
-                agent.answer(request, result_of(name, version))
-                agent.text("after")
-            await calling
-            assert watching.texts[:3] == THREE
-
-    simulate(main())
+@leaves_nothing
+async def test_an_answer_comes_after_the_updates_before_it(
+    name: str, version: Version, way: str
+) -> None:
+    async with meeting(version) as (client, agent):
+        session = await new_session(client, agent)
+        watching = Watching(session, way)
+        method, call = CALLS[name]
+        if name == "load" and version == 2:
+            method = "session/resume"
+        calling = asyncio.ensure_future(call(client, session))
+        request = await agent.receive(method)
+        with agent.at_once():
+            for text in THREE:
+                agent.text(text)
+            agent.answer(request, result_of(name, version))
+            agent.text("after")
+        await calling
+        assert watching.texts[:3] == THREE
 
 
 @WAYS
 @BOTH
-def test_a_prompt_ends_after_everything_before_its_end_was_handled(
+@leaves_nothing
+async def test_a_prompt_ends_after_everything_before_its_end_was_handled(
     version: Version, way: str
 ) -> None:
-    async def main() -> None:
-        async with meeting(version) as (client, agent):
-            session = await new_session(client, agent)
-            watching = Watching(session, way)
-            prompting = asyncio.create_task(session.prompt("go"))
-            request = await agent.begin()
-            with agent.at_once():
-                for text in THREE:
-                    agent.text(text)
-                agent.finish(request)
-                agent.text("after")
-            reply = await prompting
-            assert watching.texts[:3] == THREE
-            assert reply.text.startswith("012")
-            await asyncio.sleep(10)
-            assert watching.texts == [*THREE, "after"]
-
-    simulate(main())
-
-
-@BOTH
-def test_a_replay_is_handled_before_the_load_returns(version: Version) -> None:
-    async def main() -> None:
-        async with meeting(version) as (client, agent):
-            loading = asyncio.create_task(client.load_session("s"))
-            method = "session/load" if version == 1 else "session/resume"
-            request = await agent.hear(method)
-            watching = Watching(client.sessions["s"])
-            with agent.at_once():
-                for text in THREE:
-                    agent.text(text)
-                agent.answer(request, {})
-            session = await loading
-            assert watching.texts == THREE
-            assert [entry.text for entry in session.state.entries] == ["012"]  # type: ignore[union-attr]
-
-    simulate(main())
-
-
-@BOTH
-def test_updates_before_the_answer_to_new_are_kept(version: Version) -> None:
-    async def main() -> None:
-        async with meeting(version) as (client, agent):
-            making = asyncio.create_task(client.new_session())
-            request = await agent.hear("session/new")
+    async with meeting(version) as (client, agent):
+        session = await new_session(client, agent)
+        watching = Watching(session, way)
+        prompting = asyncio.create_task(session.prompt("go"))
+        request = await agent.begin()
+        with agent.at_once():
             for text in THREE:
                 agent.text(text)
-                await turns()
-            agent.text("of someone else", session="other")
-            with agent.at_once():
-                agent.answer(request, {"sessionId": "s"})
-                agent.text("3")
-            session = await making
-            (message,) = session.state.entries
-            assert isinstance(message, twofold.Message)
-            assert message.text == "0123"
-            assert list(client.sessions) == ["s"]
-
-    simulate(main())
+            agent.finish(request)
+            agent.text("after")
+        reply = await prompting
+        assert watching.texts[:3] == THREE
+        assert reply.text.startswith("012")
+        await asyncio.sleep(10)
+        assert watching.texts == [*THREE, "after"]
 
 
 @BOTH
-def test_updates_after_the_end_of_a_turn_are_handled_and_hurt_no_later_turn(
+@leaves_nothing
+async def test_a_replay_is_handled_before_the_load_returns(version: Version) -> None:
+    async with meeting(version) as (client, agent):
+        loading = asyncio.create_task(client.load_session("s"))
+        method = "session/load" if version == 1 else "session/resume"
+        request = await agent.receive(method)
+        watching = Watching(client.sessions["s"])
+        with agent.at_once():
+            for text in THREE:
+                agent.text(text)
+            agent.answer(request, {})
+        session = await loading
+        assert watching.texts == THREE
+        assert [entry.text for entry in session.state.entries] == ["012"]  # type: ignore[union-attr]
+
+
+@BOTH
+@leaves_nothing
+async def test_updates_before_the_answer_to_new_are_kept(version: Version) -> None:
+    async with meeting(version) as (client, agent):
+        making = asyncio.create_task(client.new_session())
+        request = await agent.receive("session/new")
+        for text in THREE:
+            agent.text(text)
+            await turns()
+        agent.text("of someone else", session="other")
+        with agent.at_once():
+            agent.answer(request, {"sessionId": "s"})
+            agent.text("3")
+        session = await making
+        (message,) = session.state.entries
+        assert isinstance(message, twofold.Message)
+        assert message.text == "0123"
+        assert list(client.sessions) == ["s"]
+
+
+@BOTH
+@leaves_nothing
+async def test_updates_after_the_end_of_a_turn_are_handled_and_hurt_no_later_turn(
     version: Version,
 ) -> None:
-    async def main() -> None:
-        async with meeting(version) as (client, agent):
-            session = await new_session(client, agent)
-            watching = Watching(session)
-            for turn in range(2):
-                prompting = asyncio.create_task(session.prompt("go"))
-                request = await agent.begin()
-                agent.text(f"said {turn}")
-                agent.finish(request)
-                agent.text(f"late {turn}")
-                await prompting
-            await asyncio.sleep(5)
-            assert watching.texts == ["said 0", "late 0", "said 1", "late 1"]
-
-    simulate(main())
+    async with meeting(version) as (client, agent):
+        session = await new_session(client, agent)
+        watching = Watching(session)
+        for turn in range(2):
+            prompting = asyncio.create_task(session.prompt("go"))
+            request = await agent.begin()
+            agent.text(f"sent {turn}")
+            agent.finish(request)
+            agent.text(f"late {turn}")
+            await prompting
+        await asyncio.sleep(5)
+        assert watching.texts == ["sent 0", "late 0", "sent 1", "late 1"]
 
 
 # ---- one session and another
 
 
 @BOTH
-def test_two_sessions_do_not_wait_for_each_other(version: Version) -> None:
-    async def main() -> None:
-        async with meeting(version) as (client, agent):
-            stuck = await new_session(client, agent, "a")
-            free = await new_session(client, agent, "b")
-            go_on = asyncio.Event()
-            held: list[Any] = []
+@leaves_nothing
+async def test_two_sessions_do_not_wait_for_each_other(version: Version) -> None:
+    async with meeting(version) as (client, agent):
+        stuck = await new_session(client, agent, "a")
+        free = await new_session(client, agent, "b")
+        go_on = asyncio.Event()
+        held: list[Any] = []
 
-            @stuck.on_update
-            async def wait(update: Any) -> None:
-                held.append(update)
-                await go_on.wait()
+        @stuck.on_update
+        async def wait(update: Any) -> None:
+            held.append(update)
+            await go_on.wait()
 
-            watching = Watching(free, "a turn")
-            answers = [
-                asyncio.create_task(client.request("_ask", {"sessionId": each})) for each in "ab"
-            ]
-            one, two = await agent.hear("_ask"), await agent.hear("_ask")
-            with agent.at_once():
-                agent.text("0", session="a")
-                for text in THREE:
-                    agent.text(text, session="b")
-                agent.answer(one, 1)
-                agent.answer(two, 2)
-            assert await answers[1] == 2
-            assert watching.texts == THREE
-            assert now() == 0
-            assert len(held) == 1
-            assert not answers[0].done()
-            go_on.set()
-            assert await answers[0] == 1
-
-    simulate(main())
+        watching = Watching(free, "a turn")
+        answers = [
+            asyncio.create_task(client.request("_ask", {"sessionId": each})) for each in "ab"
+        ]
+        one, two = await agent.receive("_ask"), await agent.receive("_ask")
+        with agent.at_once():
+            agent.text("0", session="a")
+            for text in THREE:
+                agent.text(text, session="b")
+            agent.answer(one, 1)
+            agent.answer(two, 2)
+        assert await answers[1] == 2
+        assert watching.texts == THREE
+        assert now() == 0
+        assert len(held) == 1
+        assert not answers[0].done()
+        go_on.set()
+        assert await answers[0] == 1
 
 
 @BOTH
@@ -316,7 +306,7 @@ def test_a_handler_may_ask_the_agent_something(name: str, version: Version) -> N
                 for text in THREE:
                     agent.text(text)
                 agent.finish(prompt)
-            request = await agent.hear(method)
+            request = await agent.receive(method)
             result = (
                 {"sessions": []}
                 if name == "a list"
@@ -332,30 +322,28 @@ def test_a_handler_may_ask_the_agent_something(name: str, version: Version) -> N
 
 
 @BOTH
-def test_a_handler_may_cancel_the_turn(version: Version) -> None:
-    async def main() -> None:
-        async with meeting(version) as (client, agent):
-            session = await new_session(client, agent)
+@leaves_nothing
+async def test_a_handler_may_cancel_the_turn(version: Version) -> None:
+    async with meeting(version) as (client, agent):
+        session = await new_session(client, agent)
 
-            @session.on_update
-            async def handle(update: Any) -> None:
-                if text_of(update) == "0":
-                    await session.cancel()
+        @session.on_update
+        async def handle(update: Any) -> None:
+            if text_of(update) == "0":
+                await session.cancel()
 
-            prompting = asyncio.create_task(session.prompt("go"))
-            request = await agent.begin()
-            agent.text("0")
-            await agent.hear("session/cancel")
-            agent.finish(request, "cancelled")
-            reply = await prompting
-            assert (reply.stop_reason, reply.given_up) == ("cancelled", False)
-            assert now() < 1
-
-    simulate(main())
+        prompting = asyncio.create_task(session.prompt("go"))
+        request = await agent.begin()
+        agent.text("0")
+        await agent.receive("session/cancel")
+        agent.finish(request, "cancelled")
+        reply = await prompting
+        assert (reply.stop_reason, reply.given_up) == ("cancelled", False)
+        assert now() < 1
 
 
 @BOTH
-def test_a_handler_that_would_wait_for_itself_is_told_so(version: Version) -> None:
+def test_a_handler_that_would_wait_for_itself_gets_an_error(version: Version) -> None:
     problems: list[twofold.Problem] = []
 
     async def main() -> None:
@@ -369,7 +357,7 @@ def test_a_handler_that_would_wait_for_itself_is_told_so(version: Version) -> No
 
             agent.text("0")
             await turns()
-            assert agent.heard("session/prompt") == []
+            assert agent.all_received("session/prompt") == []
             assert now() == 0
 
     simulate(main())
@@ -378,29 +366,27 @@ def test_a_handler_that_would_wait_for_itself_is_told_so(version: Version) -> No
 
 
 @BOTH
-def test_a_handler_may_prompt_in_a_task_of_its_own(version: Version) -> None:
-    async def main() -> None:
-        async with meeting(version) as (client, agent):
-            session = await new_session(client, agent)
-            prompts: list[asyncio.Task[twofold.Reply]] = []
+@leaves_nothing
+async def test_a_handler_may_prompt_in_a_task_of_its_own(version: Version) -> None:
+    async with meeting(version) as (client, agent):
+        session = await new_session(client, agent)
+        prompts: list[asyncio.Task[twofold.Reply]] = []
 
-            @session.on_update
-            async def handle(update: Any) -> None:
-                if text_of(update) == "0":
-                    prompts.append(asyncio.create_task(session.prompt("and then?")))
-                    await asyncio.sleep(1)
+        @session.on_update
+        async def handle(update: Any) -> None:
+            if text_of(update) == "0":
+                prompts.append(asyncio.create_task(session.prompt("and then?")))
+                await asyncio.sleep(1)
 
-            watching = Watching(session, "slow")
-            agent.text("0")
-            request = await agent.begin()
-            with agent.at_once():
-                agent.text("1")
-                agent.text("2")
-                agent.finish(request)
-            assert (await prompts[0]).stop_reason == "end_turn"
-            assert watching.texts == THREE
-
-    simulate(main())
+        watching = Watching(session, "slow")
+        agent.text("0")
+        request = await agent.begin()
+        with agent.at_once():
+            agent.text("1")
+            agent.text("2")
+            agent.finish(request)
+        assert (await prompts[0]).stop_reason == "end_turn"
+        assert watching.texts == THREE
 
 
 @BOTH
@@ -422,7 +408,7 @@ def test_a_handler_that_asks_is_answered_though_its_inbox_is_full(version: Versi
             for _ in range(3):
                 agent.text("x" * (LIMIT // 2))
             assert agent.transport.paused
-            request = await agent.hear("_ask")
+            request = await agent.receive("_ask")
             await agent.transport.until(lambda: not agent.transport.paused)
             agent.answer(request, "fine")
             await turns()
@@ -437,31 +423,29 @@ def test_a_handler_that_asks_is_answered_though_its_inbox_is_full(version: Versi
 
 
 @BOTH
-def test_a_permission_is_asked_after_the_updates_before_it(version: Version) -> None:
-    async def main() -> None:
-        seen: list[list[str]] = []
+@leaves_nothing
+async def test_a_permission_is_asked_after_the_updates_before_it(version: Version) -> None:
+    seen: list[list[str]] = []
 
-        def ask(question: twofold.Question) -> Any:
-            seen.append(list(watching.texts))
-            return question.option("allow_once")
+    def ask(question: twofold.Question) -> Any:
+        seen.append(list(watching.texts))
+        return question.option("allow_once")
 
-        async with meeting(version, ask=ask) as (client, agent):
-            session = await new_session(client, agent)
-            watching = Watching(session)
-            prompting = asyncio.create_task(session.prompt("go"))
-            request = await agent.begin()
-            with agent.at_once():
-                for text in THREE:
-                    agent.text(text)
-                asked = agent.ask_permission()
-                agent.text("after")
-            answer = await agent.answer_to(asked)
-            assert answer["result"]["outcome"] == {"outcome": "selected", "optionId": "yes"}
-            assert seen == [THREE]
-            agent.finish(request)
-            await prompting
-
-    simulate(main())
+    async with meeting(version, ask=ask) as (client, agent):
+        session = await new_session(client, agent)
+        watching = Watching(session)
+        prompting = asyncio.create_task(session.prompt("go"))
+        request = await agent.begin()
+        with agent.at_once():
+            for text in THREE:
+                agent.text(text)
+            asked = agent.ask_permission()
+            agent.text("after")
+        answer = await agent.answer_to(asked)
+        assert answer["result"]["outcome"] == {"outcome": "selected", "optionId": "yes"}
+        assert seen == [THREE]
+        agent.finish(request)
+        await prompting
 
 
 # ---- any schedule
@@ -475,7 +459,7 @@ class Stream:
         """`(session, "update")` or `(session, "answer")`, in the order of the wire."""
 
     def paces(self, ways: list[str]) -> dict[int, str]:
-        """How each update is handled; one may be stuck: who is stuck too often hears no more."""
+        """How each update is handled; at most one is stuck, or the handler is called no more."""
         pace = {index: ways[index % len(ways)] for index in range(len(self.steps))}
         stuck = [index for index, way in pace.items() if way == "stuck"]
         return pace | dict.fromkeys(stuck[1:], "sync")
@@ -561,7 +545,7 @@ def test_any_schedule_keeps_order(
 
             named = [session for session, what in stream.steps if what == "answer"]
             asking = [asyncio.create_task(ask(session)) for session in named]
-            requests = [await agent.hear("_ask") for _ in named]
+            requests = [await agent.receive("_ask") for _ in named]
             await deliver(agent, b"".join(stream.lines(requests)), pieces)
             await asyncio.gather(*asking)
             await asyncio.sleep(TIMEOUT * len(stream.steps) + 100)
@@ -630,49 +614,44 @@ class Pair:
 
 @BOTH
 @pytest.mark.parametrize("way", ["sync", "a turn", "slow"])
-def test_a_turn_of_our_own_agent_is_heard_in_order(version: Version, way: str) -> None:
-    async def main() -> None:
-        async with Pair(talkative(30), version, handler_timeout=TIMEOUT) as client:
-            sessions = [await client.new_session() for _ in range(2)]
-            watching = [Watching(session, way) for session in sessions]
-            replies = await asyncio.gather(*(session.prompt("go") for session in sessions))
-            expected = [f"{index} " for index in range(30)]
-            assert [each.texts for each in watching] == [expected, expected]
-            assert [reply.text for reply in replies] == ["".join(expected)] * 2
-
-    simulate(main())
+@leaves_nothing
+async def test_a_turn_of_our_own_agent_is_received_in_order(version: Version, way: str) -> None:
+    async with Pair(talkative(30), version, handler_timeout=TIMEOUT) as client:
+        sessions = [await client.new_session() for _ in range(2)]
+        watching = [Watching(session, way) for session in sessions]
+        replies = await asyncio.gather(*(session.prompt("go") for session in sessions))
+        expected = [f"{index} " for index in range(30)]
+        assert [each.texts for each in watching] == [expected, expected]
+        assert [reply.text for reply in replies] == ["".join(expected)] * 2
 
 
 @BOTH
-def test_a_slow_handler_slows_the_agent_down_and_loses_nothing(version: Version) -> None:
+@leaves_nothing
+async def test_a_slow_handler_slows_the_agent_down_and_loses_nothing(version: Version) -> None:
     count, size = 6000, 1000
+    sent = 0
+    agent = twofold.Agent("talkative")
 
-    async def main() -> None:
-        sent = 0
-        agent = twofold.Agent("talkative")
+    @agent.on_prompt
+    async def answer(turn: twofold.Turn) -> None:
+        nonlocal sent
+        for sent in range(count):
+            await turn.say(f"{sent:<{size}}")
 
-        @agent.on_prompt
-        async def answer(turn: twofold.Turn) -> None:
-            nonlocal sent
-            for sent in range(count):
-                await turn.say(f"{sent:<{size}}")
+    pair = Pair(agent, version, handler_timeout=TIMEOUT)
+    async with pair as client:
+        session = await client.new_session()
+        lag, texts = [0], []
 
-        pair = Pair(agent, version, handler_timeout=TIMEOUT)
-        async with pair as client:
-            session = await client.new_session()
-            lag, texts = [0], []
+        @session.on_update
+        async def slow(update: Any) -> None:
+            text = text_of(update)
+            if text is not None:
+                await asyncio.sleep(0.01)
+                texts.append(int(text))
+                lag.append(sent - len(texts))
 
-            @session.on_update
-            async def slow(update: Any) -> None:
-                text = text_of(update)
-                if text is not None:
-                    await asyncio.sleep(0.01)
-                    texts.append(int(text))
-                    lag.append(sent - len(texts))
-
-            await session.prompt("go")
-            assert texts == list(range(count))
-            assert max(lag) * size < 3 * LIMIT  # and not the whole of it
-        assert pair.problems == []
-
-    simulate(main())
+        await session.prompt("go")
+        assert texts == list(range(count))
+        assert max(lag) * size < 3 * LIMIT  # and not the whole of it
+    assert pair.problems == []

@@ -28,11 +28,11 @@ NAME = {"b": "allow_once", "c": "allow_always", "a": "reject_once", "d": "reject
 
 def request(version: int, tool_call_id: str, options: list[Json], **fields: Json) -> Json:
     """The params of a request about a tool call."""
-    told = {"toolCallId": tool_call_id, **fields}
+    tool_call = {"toolCallId": tool_call_id, **fields}
     if version == 1:
-        return {"sessionId": "s", "toolCall": told, "options": options}
+        return {"sessionId": "s", "toolCall": tool_call, "options": options}
     title = str(fields.get("title", "May I?"))
-    subject = {"type": "tool_call", "toolCall": told}
+    subject = {"type": "tool_call", "toolCall": tool_call}
     return {"sessionId": "s", "title": title, "subject": subject, "options": options}
 
 
@@ -55,8 +55,12 @@ class Table:
 
     async def outcome(self, asked: asyncio.Future[Json]) -> str:
         """The kind of the chosen option, or `cancelled`."""
-        told = (await within(1, asked))["result"]["outcome"]
-        return NAME[told["optionId"]] if told["outcome"] == "selected" else str(told["outcome"])
+        outcome = (await within(1, asked))["result"]["outcome"]
+        return (
+            NAME[outcome["optionId"]]
+            if outcome["outcome"] == "selected"
+            else str(outcome["outcome"])
+        )
 
     async def pending(self, count: int = 1) -> None:
         await until(lambda: len(self.session.state.permissions) == count)
@@ -79,7 +83,7 @@ def choose(kind: str) -> Callable[[Question], PermissionOption | None]:
 
 
 class Person:
-    """Answers when the test says so."""
+    """Answers when the test lets it."""
 
     def __init__(self) -> None:
         self.questions: list[Question] = []
@@ -178,7 +182,7 @@ async def test_two_questions_under_one_id_are_both_held_and_both_answered(versio
         assert len(table.session.decisions) == 2
 
 
-# ---- nobody ----------------------------------------------------------------------------------
+# ---- no person -------------------------------------------------------------------------------
 
 
 @both
@@ -192,7 +196,7 @@ async def test_without_anyone_to_ask_the_answer_is_a_rejection(version: int) -> 
 
 @both
 @simulated
-async def test_without_an_option_that_rejects_nobody_is_taken_for_a_yes(version: int) -> None:
+async def test_a_request_without_an_option_that_rejects_is_cancelled(version: int) -> None:
     async with at_table(version) as table:
         strange = {"optionId": "a", "name": "Reject", "kind": "_acme_maybe"}
         for options in ([ALLOW], [ALWAYS], [ALLOW, strange], [strange]):
@@ -217,7 +221,7 @@ async def cancelled_inside(question: Question) -> PermissionOption | None:
 
 FAILURES: dict[str, Any] = {
     "raises": broken,
-    "says yes": lambda question: True,
+    "returns True": lambda question: True,
     "names an option": lambda question: "b",
     "makes an option up": lambda question: PermissionOption("b", "Yes", "allow_always"),
     "was cancelled": cancelled_inside,
@@ -312,7 +316,7 @@ async def test_the_directory_of_the_session_is_the_one_that_links_lead_to(tmp_pa
 
 @both
 @simulated
-async def test_a_decision_of_nobody_says_what_was_judged_and_which_rule_would_allow_it(
+async def test_a_decision_without_a_person_names_its_subject_and_the_rule_that_would_allow_it(
     version: int,
 ) -> None:
     rules = [parse_rule("read", "allow"), parse_rule("edit", "ask")]
@@ -331,7 +335,9 @@ async def test_a_decision_of_nobody_says_what_was_judged_and_which_rule_would_al
 
 @both
 @simulated
-async def test_what_a_policy_cannot_say_by_kind_a_person_decides(version: int) -> None:
+async def test_a_request_without_exactly_one_option_of_the_decided_kind_is_left_to_a_person(
+    version: int,
+) -> None:
     async with at_table(
         version, policy=Policy([parse_rule("read", "allow")]), ask=choose("reject_always")
     ) as table:
@@ -358,7 +364,7 @@ async def test_a_policy_that_rejects_picks_the_option_by_its_kind(version: int) 
 
 @both
 @simulated
-async def test_a_policy_that_allows_needs_nobody_to_ask(version: int) -> None:
+async def test_a_policy_that_allows_needs_no_person_to_ask(version: int) -> None:
     async with at_table(version, policy=Policy((), "allow")) as table:
         assert await table.outcome(table.ask()) == "allow_once"
         assert table.session.decisions[0].by == "policy"
@@ -481,7 +487,7 @@ async def test_what_is_remembered_belongs_to_one_session() -> None:
 
 async def begin_turn(table: Table) -> tuple["asyncio.Task[Any]", Json]:
     turn = asyncio.create_task(table.session.prompt("go"))
-    prompt = await table.agent.heard("session/prompt")
+    prompt = await table.agent.receive("session/prompt")
     if table.version == 2:
         table.agent.answer(prompt, {"messageId": "u1"})
         table.agent.update(RUNNING)
@@ -524,7 +530,7 @@ async def test_a_question_that_comes_together_with_the_end_of_a_cancelled_turn_i
     async with at_table(version, ask=later) as table:
         turn, prompt = await begin_turn(table)
         cancelling = asyncio.create_task(table.session.cancel())
-        await table.agent.heard("session/cancel")
+        await table.agent.receive("session/cancel")
         asked = table.ask("t1")
         end_turn(table, prompt)
         await cancelling
@@ -624,9 +630,7 @@ MALFORMED: dict[str, Json] = {
 @pytest.mark.parametrize("params", MALFORMED.values(), ids=list(MALFORMED))
 @both
 @simulated
-async def test_a_request_that_cannot_be_read_is_refused_and_asks_nobody(
-    version: int, params: Json
-) -> None:
+async def test_an_unreadable_request_is_refused_without_asking(version: int, params: Json) -> None:
     person = Person()
     async with at_table(version, ask=person) as table:
         asked = table.agent.ask("session/request_permission", params)

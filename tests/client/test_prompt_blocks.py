@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.idle_clock import simulated
-from tests.support.raw_agent import talk
+from tests.support.raw_agent import in_session
 from twofold import LocalError, NotSupported
 from twofold.client import prompt_blocks
 from twofold.client.prompt_blocks import FileNotReadable, Part, blocks_of
@@ -159,7 +159,7 @@ def test_what_the_agent_does_not_take_is_refused_with_what_to_do(
     assert blocks("look", given)[1] is given
 
 
-def test_a_block_that_nobody_knows_is_sent_as_it_is() -> None:
+def test_an_unknown_block_is_sent_unchanged() -> None:
     video = UnknownContent(raw=Extras({"type": "video"}))
     assert blocks(video, able=NOTHING) == [video]
 
@@ -181,8 +181,7 @@ def test_anything_else_is_refused() -> None:
 
 @simulated
 async def test_a_prompt_that_is_refused_is_not_sent() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         with pytest.raises(NotSupported, match="raw does not accept audio"):
             await session.prompt("listen", AudioContent("eA==", "audio/wav"))
         assert "session/prompt" not in agent.methods()

@@ -1,6 +1,8 @@
-"""Turns of a client: from the prompt to its one end, whatever the agent says in between."""
+"""Turns of a client: from the prompt to its one end, whatever the agent sends in between."""
 
 import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -11,12 +13,16 @@ from tests.support.raw_agent import (
     CANCELLED,
     IDLE,
     RUNNING,
+    Answer,
     Json,
     Problems,
     RawAgent,
+    begin,
     call,
+    chunk,
     echo,
-    said,
+    finish,
+    in_session,
     talk,
 )
 from twofold import ClientSession, Reply
@@ -27,7 +33,7 @@ both = pytest.mark.parametrize("version", [1, 2])
 DONE = {"stopReason": "end_turn"}
 STOPPED = {"stopReason": "cancelled"}
 INSERTED = {"messageId": "u1"}
-ECHO_CHUNK = said("hello", "u1", "user")
+ECHO_CHUNK = chunk("hello", "u1", "user")
 SNAPSHOT = {"sessionUpdate": "state_update", "state": "idle"}
 
 
@@ -39,60 +45,53 @@ def start(session: ClientSession, text: str = "hello") -> "asyncio.Task[Reply]":
     return asyncio.create_task(session.prompt(text))
 
 
-async def begin(version: int, agent: RawAgent) -> Json:
-    """Take the next prompt in."""
-    prompt = await agent.heard("session/prompt")
-    if version == 2:
-        agent.answer(prompt, INSERTED)
-        agent.update(RUNNING)
-    return prompt
-
-
-def finish(version: int, agent: RawAgent, prompt: Json, reason: str = "end_turn") -> None:
-    if version == 1:
-        agent.answer(prompt, {"stopReason": reason})
-    else:
-        agent.update({**IDLE, "stopReason": reason})
+@asynccontextmanager
+async def in_turn(
+    version: int, answers: Mapping[str, Answer] | None = None, /, **options: Any
+) -> AsyncIterator[tuple[ClientSession, RawAgent, "asyncio.Task[Reply]", Json]]:
+    """A session whose agent works on a prompt: its agent, the turn, and the request."""
+    async with in_session(version, answers, **options) as (session, agent):
+        turn = start(session)
+        yield session, agent, turn, await begin(version, agent)
 
 
 # ---- how a turn goes -------------------------------------------------------------------------
 
 ORDERS: dict[str, list[Json]] = {
-    "the protocol's": ["result", echo("hello"), RUNNING, said("one "), said("two"), IDLE],
-    "claude's": [echo("hello"), "result", RUNNING, said("one "), said("two"), IDLE],
-    "codex's": [RUNNING, ECHO_CHUNK, "result", said("one "), said("two"), IDLE],
-    "the result last": [RUNNING, echo("hello"), said("one "), said("two"), IDLE, "result"],
-    "the result last, without an echo": [RUNNING, said("one "), said("two"), IDLE, "result"],
-    "an idle of before": [IDLE, "result", RUNNING, said("one "), said("two"), IDLE],
+    "the protocol's": ["result", echo("hello"), RUNNING, chunk("one "), chunk("two"), IDLE],
+    "claude's": [echo("hello"), "result", RUNNING, chunk("one "), chunk("two"), IDLE],
+    "codex's": [RUNNING, ECHO_CHUNK, "result", chunk("one "), chunk("two"), IDLE],
+    "the result last": [RUNNING, echo("hello"), chunk("one "), chunk("two"), IDLE, "result"],
+    "the result last, without an echo": [RUNNING, chunk("one "), chunk("two"), IDLE, "result"],
+    "an idle of before": [IDLE, "result", RUNNING, chunk("one "), chunk("two"), IDLE],
     "an idle between result and running": [
         *("result", SNAPSHOT, IDLE, RUNNING),
-        *(said("one "), said("two"), IDLE),
+        *(chunk("one "), chunk("two"), IDLE),
     ],
     "it waits for someone": [
-        *("result", RUNNING, said("one ")),
+        *("result", RUNNING, chunk("one ")),
         {"sessionUpdate": "state_update", "state": "requires_action"},
-        *(RUNNING, said("two"), IDLE),
+        *(RUNNING, chunk("two"), IDLE),
     ],
     "it begins by waiting for someone": [
         "result",
         {"sessionUpdate": "state_update", "state": "requires_action"},
-        *(said("one "), said("two"), IDLE),
+        *(chunk("one "), chunk("two"), IDLE),
     ],
-    "a state that nobody knows": [
+    "an unknown state": [
         *("result", {"sessionUpdate": "state_update", "state": "_dreaming"}),
-        *(said("one "), said("two"), IDLE),
+        *(chunk("one "), chunk("two"), IDLE),
     ],
-    "June: accepted": ["accepted", echo("hello"), RUNNING, said("one "), said("two"), IDLE],
+    "June: accepted": ["accepted", echo("hello"), RUNNING, chunk("one "), chunk("two"), IDLE],
 }
 
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=list(ORDERS))
 @simulated
 async def test_a_turn_of_version_2_is_read_whatever_its_order(order: list[Json]) -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         turn = start(session)
-        prompt = await agent.heard("session/prompt")
+        prompt = await agent.receive("session/prompt")
         begun = now()
         for each in order:
             assert not turn.done(), each
@@ -109,14 +108,13 @@ async def test_a_turn_of_version_2_is_read_whatever_its_order(order: list[Json])
 
 @simulated
 async def test_a_turn_of_version_1_ends_with_its_answer() -> None:
-    async with talk(1) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1) as (session, agent):
         turn = start(session)
-        prompt = await agent.heard("session/prompt")
+        prompt = await agent.receive("session/prompt")
         content = [{"type": "text", "text": "hello"}]
         assert prompt["params"] == {"sessionId": "s", "prompt": content}
         await until(lambda: session.state.state == "running")
-        agent.update(said("hello", None, "user"), said("one ", None), said("two", None))
+        agent.update(chunk("hello", None, "user"), chunk("one ", None), chunk("two", None))
         usage = {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}
         agent.answer(prompt, {"stopReason": "max_tokens", "usage": usage})
         reply = await turn
@@ -130,13 +128,10 @@ async def test_a_turn_of_version_1_ends_with_its_answer() -> None:
 @both
 @simulated
 async def test_two_messages_of_a_reply_do_not_run_together(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
-        turn = start(session)
-        prompt = await begin(version, agent)
-        agent.update(said("Let me look.", "m1"))
+    async with in_turn(version) as (_, agent, turn, prompt):
+        agent.update(chunk("Let me look.", "m1"))
         agent.update({**call("t", "completed"), "title": "Look"})
-        agent.update(said("Found it.", "m2"))
+        agent.update(chunk("Found it.", "m2"))
         finish(version, agent, prompt)
         assert (await turn).text == "Let me look.\n\nFound it."
 
@@ -144,12 +139,11 @@ async def test_two_messages_of_a_reply_do_not_run_together(version: int) -> None
 @both
 @simulated
 async def test_a_reply_holds_what_the_turn_brought_and_nothing_from_before(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
         for number in (1, 2):
             turn = start(session, f"prompt {number}")
             prompt = await begin(version, agent)
-            agent.update(said(f"answer {number}", f"m{number}"))
+            agent.update(chunk(f"answer {number}", f"m{number}"))
             finish(version, agent, prompt)
             assert (await turn).text == f"answer {number}"
         assert len(session.state.entries) == (4 if version == 1 else 2)
@@ -158,34 +152,30 @@ async def test_a_reply_holds_what_the_turn_brought_and_nothing_from_before(versi
 @both
 @simulated
 async def test_a_prompt_returns_when_everything_before_its_end_was_handled(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
-        heard: list[str] = []
+    async with in_session(version) as (session, agent):
+        received: list[str] = []
 
         @session.on_update
         async def slowly(update: v2.SessionUpdate) -> None:
             await asyncio.sleep(1)
             if isinstance(update, v2.AgentMessageChunk):
-                heard.append(update.content.text)  # type: ignore[union-attr]
+                received.append(update.content.text)  # type: ignore[union-attr]
 
         turn = start(session)
         prompt = await begin(version, agent)
-        agent.update(*(said(word) for word in "abc"))
+        agent.update(*(chunk(word) for word in "abc"))
         finish(version, agent, prompt)
         await turn
-        assert heard == ["a", "b", "c"]
+        assert received == ["a", "b", "c"]
 
 
 @both
 @simulated
 async def test_updates_after_the_end_of_a_turn_are_applied(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
-        turn = start(session)
-        prompt = await begin(version, agent)
-        agent.update(said("one "))
+    async with in_turn(version) as (_, agent, turn, prompt):
+        agent.update(chunk("one "))
         finish(version, agent, prompt)
-        agent.update(said("late"))
+        agent.update(chunk("late"))
         reply = await turn
         assert reply.stop_reason == "end_turn"
         await until(lambda: reply.text == "one late")
@@ -197,9 +187,9 @@ async def test_updates_after_the_end_of_a_turn_are_applied(version: int) -> None
 @pytest.mark.parametrize(
     ("order", "seconds"),
     [
-        (["result", said("one"), IDLE], 1),
-        (["result", echo("hello"), said("one"), IDLE], 1),
-        ([said("one"), IDLE, "result"], 1),
+        (["result", chunk("one"), IDLE], 1),
+        (["result", echo("hello"), chunk("one"), IDLE], 1),
+        ([chunk("one"), IDLE, "result"], 1),
         (["result", IDLE], 10),
         ([echo("hello"), "result", SNAPSHOT], 10),
     ],
@@ -208,10 +198,9 @@ async def test_updates_after_the_end_of_a_turn_are_applied(version: int) -> None
 async def test_an_agent_that_goes_idle_without_running_has_ended_its_turn_if_nothing_follows(
     order: list[Json], seconds: float
 ) -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         turn = start(session)
-        prompt = await agent.heard("session/prompt")
+        prompt = await agent.receive("session/prompt")
         for each in order:
             agent.answer(prompt, INSERTED) if each == "result" else agent.update(each)
         begun = now()
@@ -221,11 +210,10 @@ async def test_an_agent_that_goes_idle_without_running_has_ended_its_turn_if_not
 
 @simulated
 async def test_a_repeated_idle_is_not_the_end_of_a_turn() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         agent.update(IDLE)
         turn = start(session)
-        prompt = await agent.heard("session/prompt")
+        prompt = await agent.receive("session/prompt")
         agent.update(IDLE, IDLE)
         agent.answer(prompt, INSERTED)
         agent.update(IDLE)
@@ -233,7 +221,7 @@ async def test_a_repeated_idle_is_not_the_end_of_a_turn() -> None:
         agent.update(RUNNING)
         await asyncio.sleep(60)
         assert not turn.done()
-        agent.update(said("one"), IDLE, IDLE)
+        agent.update(chunk("one"), IDLE, IDLE)
         assert (await turn).text == "one"
         agent.update(IDLE, IDLE)
         await asyncio.sleep(60)
@@ -242,12 +230,11 @@ async def test_a_repeated_idle_is_not_the_end_of_a_turn() -> None:
 
 @simulated
 async def test_an_idle_of_before_the_prompt_is_never_its_end() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         agent.update(IDLE)
         await until(lambda: session.state.stop_reason)
         turn = start(session)
-        agent.answer(await agent.heard("session/prompt"), INSERTED)
+        agent.answer(await agent.receive("session/prompt"), INSERTED)
         await asyncio.sleep(3600)
         assert not turn.done()
         agent.update(RUNNING, IDLE)
@@ -256,13 +243,12 @@ async def test_an_idle_of_before_the_prompt_is_never_its_end() -> None:
 
 @simulated
 async def test_a_prompt_into_running_work_ends_with_that_work() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         agent.update(RUNNING)
         await until(lambda: session.state.state == "running")
         turn = start(session)
-        agent.answer(await agent.heard("session/prompt"), INSERTED)
-        agent.update(echo("hello"), said("one"))
+        agent.answer(await agent.receive("session/prompt"), INSERTED)
+        agent.update(echo("hello"), chunk("one"))
         await asyncio.sleep(60)
         assert not turn.done()
         agent.update(IDLE)
@@ -271,8 +257,7 @@ async def test_a_prompt_into_running_work_ends_with_that_work() -> None:
 
 @simulated
 async def test_a_prompt_into_running_work_waits_for_a_slow_handler_of_its_end() -> None:
-    async with talk(2, handler_timeout=1000) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2, handler_timeout=1000) as (session, agent):
         handled: list[str] = []
 
         @session.on_update
@@ -284,8 +269,8 @@ async def test_a_prompt_into_running_work_waits_for_a_slow_handler_of_its_end() 
         agent.update(RUNNING)
         await asyncio.sleep(101)
         turn = start(session)
-        agent.answer(await agent.heard("session/prompt"), INSERTED)
-        agent.update(said("one"), IDLE)
+        agent.answer(await agent.receive("session/prompt"), INSERTED)
+        agent.update(chunk("one"), IDLE)
         await turn
         assert handled == ["running", "idle"]
 
@@ -293,11 +278,10 @@ async def test_a_prompt_into_running_work_waits_for_a_slow_handler_of_its_end() 
 @simulated
 async def test_an_agent_that_claims_2_and_answers_with_a_stop_reason_has_ended_its_turn() -> None:
     problems = Problems()
-    async with talk(2, problems=problems) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2, problems=problems) as (session, agent):
         turn = start(session)
-        prompt = await agent.heard("session/prompt")
-        agent.update(said("one", None))
+        prompt = await agent.receive("session/prompt")
+        agent.update(chunk("one", None))
         agent.answer(prompt, {"stopReason": "refusal"})
         reply = await within(1, turn)
         assert (reply.text, reply.stop_reason) == ("one", "refusal")
@@ -310,35 +294,33 @@ async def test_an_agent_that_claims_2_and_answers_with_a_stop_reason_has_ended_i
 
 @simulated
 async def test_prompts_in_version_1_wait_for_their_turn() -> None:
-    async with talk(1) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1) as (session, agent):
         turns = [start(session, f"prompt {number}") for number in range(3)]
         for number in range(3):
-            prompt = await agent.heard("session/prompt")
+            prompt = await agent.receive("session/prompt")
             await asyncio.sleep(1)
             assert agent.methods().count("session/prompt") == number + 1
             assert prompt["params"]["prompt"][0]["text"] == f"prompt {number}"
-            agent.update(said(f"answer {number}", None))
+            agent.update(chunk(f"answer {number}", None))
             agent.answer(prompt, DONE)
             assert (await turns[number]).text == f"answer {number}"
 
 
 @simulated
 async def test_prompts_in_version_2_are_sent_at_once() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         first, second = start(session, "one"), start(session, "two")
-        one = await agent.heard("session/prompt")
-        two = await agent.heard("session/prompt")
+        one = await agent.receive("session/prompt")
+        two = await agent.receive("session/prompt")
         agent.answer(one, {"messageId": "u1"})
-        agent.update(echo("one", "u1"), RUNNING, said("first"), IDLE)
+        agent.update(echo("one", "u1"), RUNNING, chunk("first"), IDLE)
         assert (await first).text == "first"
         assert not second.done()
         agent.answer(two, {"messageId": "u2"})  # it was held until then
         agent.update(echo("two", "u2"))
         await asyncio.sleep(5)
         assert not second.done()
-        agent.update(RUNNING, said("second", "m2"))
+        agent.update(RUNNING, chunk("second", "m2"))
         await asyncio.sleep(60)
         assert not second.done()
         agent.update(IDLE)
@@ -347,14 +329,13 @@ async def test_prompts_in_version_2_are_sent_at_once() -> None:
 
 @simulated
 async def test_prompts_that_are_held_are_answered_one_by_one() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         turns = [start(session, f"prompt {number}") for number in range(4)]
-        prompts = [await agent.heard("session/prompt") for _ in turns]
+        prompts = [await agent.receive("session/prompt") for _ in turns]
         for number, prompt in enumerate(prompts):
             agent.answer(prompt, {"messageId": f"u{number}"})
             agent.update(echo(f"prompt {number}", f"u{number}"), RUNNING)
-            agent.update(said(f"answer {number}", f"m{number}"), IDLE)
+            agent.update(chunk(f"answer {number}", f"m{number}"), IDLE)
         replies = await asyncio.gather(*turns)
         assert [reply.text for reply in replies] == [f"answer {number}" for number in range(4)]
         assert {len(reply.entries) for reply in replies} == {2}
@@ -362,18 +343,17 @@ async def test_prompts_that_are_held_are_answered_one_by_one() -> None:
 
 @simulated
 async def test_two_prompts_that_are_the_same_are_two() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         first, second = start(session, "go on"), start(session, "go on")
-        one = await agent.heard("session/prompt")
-        two = await agent.heard("session/prompt")
-        agent.update(said("go ", "u1", "user"), said("on", "u1", "user"), RUNNING, said("first"))
+        one = await agent.receive("session/prompt")
+        two = await agent.receive("session/prompt")
+        agent.update(chunk("go ", "u1", "user"), chunk("on", "u1", "user"), RUNNING, chunk("first"))
         agent.answer(one, {"messageId": "u1"})
         agent.update(IDLE)
         assert (await first).text == "first"
         await asyncio.sleep(60)
         assert not second.done()
-        agent.update(RUNNING, echo("go on", "u2"), said("second", "m2"), IDLE)
+        agent.update(RUNNING, echo("go on", "u2"), chunk("second", "m2"), IDLE)
         agent.answer(two, {"messageId": "u2"})
         assert (await within(0.1, second)).text == "second"
 
@@ -381,35 +361,33 @@ async def test_two_prompts_that_are_the_same_are_two() -> None:
 @pytest.mark.parametrize("echoes", [True, False])
 @simulated
 async def test_two_prompts_that_the_agent_answers_in_one_go_end_together(echoes: bool) -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         first, second = start(session, "one"), start(session, "two")
-        one = await agent.heard("session/prompt")
-        two = await agent.heard("session/prompt")
+        one = await agent.receive("session/prompt")
+        two = await agent.receive("session/prompt")
         agent.update(RUNNING)
         if echoes:
             agent.update(echo("one", "u1"), echo("two", "u2"))
-        agent.update(said("both"), IDLE)
+        agent.update(chunk("both"), IDLE)
         agent.answer(one, {"messageId": "u1"})
         agent.answer(two, {"messageId": "u2"})
         assert (await within(0.1, first)).text == "both"
-        # without an echo nobody knows that it was not held: work might still begin
+        # without an echo it may have been held: work might still begin
         assert (await within(0.1 if echoes else 11, second)).stop_reason == "end_turn"
 
 
 @simulated
 async def test_a_prompt_that_is_refused_does_not_end_the_work_of_another() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         first = start(session, "one")
         await begin(2, agent)
         await until(lambda: session.state.state == "running")
         second = start(session, "two")
-        agent.refuse(await agent.heard("session/prompt"), -32600, "one at a time")
+        agent.refuse(await agent.receive("session/prompt"), -32600, "one at a time")
         with pytest.raises(twofold.RequestFailed, match="one at a time"):
             await second
         assert session.state.state == "running"
-        agent.update(said("done"), IDLE)
+        agent.update(chunk("done"), IDLE)
         assert (await first).text == "done"
 
 
@@ -419,11 +397,10 @@ async def test_a_prompt_that_is_refused_does_not_end_the_work_of_another() -> No
 @both
 @simulated
 async def test_an_error_of_the_agent_ends_the_turn_with_one_kind_of_error(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
         turn = start(session)
         if version == 1:
-            prompt = await agent.heard("session/prompt")
+            prompt = await agent.receive("session/prompt")
             agent.refuse(prompt, -32603, "boom", details="no model")
         else:
             await begin(2, agent)
@@ -441,11 +418,8 @@ async def test_an_error_of_the_agent_ends_the_turn_with_one_kind_of_error(versio
 
 
 @simulated
-async def test_an_error_that_the_agent_does_not_name_says_so() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
-        turn = start(session)
-        await begin(2, agent)
+async def test_an_error_state_without_a_reason_is_reported_as_such() -> None:
+    async with in_turn(2) as (_, agent, turn, _):
         agent.update({**IDLE, "stopReason": "error"})
         with pytest.raises(twofold.TurnFailed, match="sent no reason why") as caught:
             await turn
@@ -454,10 +428,9 @@ async def test_an_error_that_the_agent_does_not_name_says_so() -> None:
 
 @simulated
 async def test_a_prompt_that_version_2_refuses_before_it_begins_is_a_failed_request() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         turn = start(session)
-        agent.refuse(await agent.heard("session/prompt"), -32000, "log in first")
+        agent.refuse(await agent.receive("session/prompt"), -32000, "log in first")
         with pytest.raises(twofold.RequestFailed) as caught:
             await turn
         assert caught.value.code == -32000
@@ -467,10 +440,9 @@ async def test_a_prompt_that_version_2_refuses_before_it_begins_is_a_failed_requ
 @both
 @simulated
 async def test_an_answer_that_is_none_ends_the_turn(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
         turn = start(session)
-        agent.answer(await agent.heard("session/prompt"), "done")
+        agent.answer(await agent.receive("session/prompt"), "done")
         with pytest.raises(twofold.BadAnswer, match="session/prompt"):
             await turn
         assert session.state.state == "idle"
@@ -479,11 +451,8 @@ async def test_an_answer_that_is_none_ends_the_turn(version: int) -> None:
 @both
 @simulated
 async def test_an_agent_that_dies_in_a_turn_ends_it(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
-        turn = start(session)
-        await begin(version, agent)
-        agent.update(said("one"))
+    async with in_turn(version) as (session, agent, turn, _):
+        agent.update(chunk("one"))
         await agent.gone()
         with pytest.raises(twofold.ConnectionEnded):
             await within(1, turn)
@@ -496,11 +465,8 @@ async def test_an_agent_that_dies_in_a_turn_ends_it(version: int) -> None:
 @both
 @simulated
 async def test_an_agent_that_ends_its_turn_and_goes_has_ended_it(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
-        turn = start(session)
-        prompt = await begin(version, agent)
-        agent.update(said("one"))
+    async with in_turn(version) as (_, agent, turn, prompt):
+        agent.update(chunk("one"))
         finish(version, agent, prompt)
         await agent.gone()
         assert (await within(1, turn)).text == "one"
@@ -511,8 +477,7 @@ async def test_an_agent_that_ends_its_turn_and_goes_has_ended_it(version: int) -
 async def test_an_agent_that_goes_while_the_end_of_its_turn_is_handled_has_ended_it(
     version: int,
 ) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
 
         @session.on_update
         async def slowly(update: v2.SessionUpdate) -> None:
@@ -552,8 +517,7 @@ async def test_a_session_that_is_deleted_while_the_end_of_its_turn_is_handled_ha
 @both
 @simulated
 async def test_a_client_that_is_closed_ends_its_turns(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
         turn, waiting = start(session), start(session)
         await begin(version, agent)
     for each in (turn, waiting):
@@ -564,8 +528,7 @@ async def test_a_client_that_is_closed_ends_its_turns(version: int) -> None:
 @both
 @simulated
 async def test_a_block_that_cannot_be_written_is_an_error_and_not_a_hang(version: int) -> None:
-    async with talk(version) as (client, _):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, _):
         block = v2.TextContent(text=object())  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             await within(1, session.prompt(block))
@@ -577,20 +540,17 @@ async def test_a_block_that_cannot_be_written_is_an_error_and_not_a_hang(version
 @both
 @simulated
 async def test_a_cancel_waits_for_the_end_and_shows_what_runs_as_cancelled(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
-        turn = start(session)
-        prompt = await begin(version, agent)
+    async with in_turn(version) as (session, agent, turn, prompt):
         for name, status in (("a", "in_progress"), ("b", "pending"), ("c", "completed")):
             agent.update({**call(name, status), "title": name})
         calls = session.state.tool_calls
         await until(lambda: len(session.state.tool_calls) == 3)
         cancelling = asyncio.create_task(session.cancel())
-        told = await agent.heard("session/cancel")
-        assert told["params"] == {"sessionId": "s"}
+        cancel = await agent.receive("session/cancel")
+        assert cancel["params"] == {"sessionId": "s"}
         assert session.state.cancelling
         assert [calls[name].status for name in "abc"] == ["cancelled", "cancelled", "completed"]
-        agent.update(said("still talking"), call("a", "in_progress"))
+        agent.update(chunk("still talking"), call("a", "in_progress"))
         await until(lambda: session.state.tool_calls["a"].status == "in_progress")
         assert session.state.cancelling
         assert not cancelling.done()
@@ -609,10 +569,7 @@ async def test_a_cancel_waits_for_the_end_and_shows_what_runs_as_cancelled(versi
 @simulated
 async def test_a_turn_that_does_not_end_when_it_is_cancelled_is_given_up(version: int) -> None:
     problems = Problems()
-    async with talk(version, problems=problems) as (client, agent):
-        session = await client.new_session("/work")
-        turn = start(session)
-        prompt = await begin(version, agent)
+    async with in_turn(version, problems=problems) as (session, agent, turn, prompt):
         agent.update({**call("t"), "title": "Work"})
         begun = now()
         await session.cancel()
@@ -624,7 +581,7 @@ async def test_a_turn_that_does_not_end_when_it_is_cancelled_is_given_up(version
         again = start(session, "again")
         second = await begin(version, agent)
         finish(version, agent, prompt, "cancelled") if version == 1 else None  # too late
-        agent.update(said("fine"))
+        agent.update(chunk("fine"))
         finish(version, agent, second)
         assert (await again).text == "fine"
     assert problems.of("stuck") == [
@@ -634,13 +591,10 @@ async def test_a_turn_that_does_not_end_when_it_is_cancelled_is_given_up(version
 
 @both
 @simulated
-async def test_whoever_cancels_again_may_be_less_patient(version: int) -> None:
-    async with talk(version, problems=Problems()) as (client, agent):
-        session = await client.new_session("/work")
-        turn = start(session)
-        await begin(version, agent)
+async def test_a_second_cancel_may_be_less_patient(version: int) -> None:
+    async with in_turn(version, problems=Problems()) as (session, agent, turn, _):
         patient = asyncio.create_task(session.cancel())
-        await agent.heard("session/cancel")
+        await agent.receive("session/cancel")
         await asyncio.sleep(2)
         begun = now()
         await session.cancel(give_up=3)
@@ -653,8 +607,7 @@ async def test_whoever_cancels_again_may_be_less_patient(version: int) -> None:
 @both
 @simulated
 async def test_a_turn_is_given_up_in_time_even_if_a_handler_is_stuck(version: int) -> None:
-    async with talk(version, problems=Problems(), handler_timeout=1000) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version, problems=Problems(), handler_timeout=1000) as (session, agent):
 
         @session.on_update
         async def stuck(update: v2.SessionUpdate) -> None:
@@ -663,7 +616,7 @@ async def test_a_turn_is_given_up_in_time_even_if_a_handler_is_stuck(version: in
 
         turn = start(session)
         await begin(version, agent)
-        agent.update(said("one"))
+        agent.update(chunk("one"))
         await until(lambda: session._opened.inbox.busy)
         await within(6, session.cancel(give_up=5))
         assert (await within(3, turn)).given_up
@@ -672,8 +625,7 @@ async def test_a_turn_is_given_up_in_time_even_if_a_handler_is_stuck(version: in
 @both
 @simulated
 async def test_a_prompt_that_is_given_up_before_it_begins_leaves_no_turn_open(version: int) -> None:
-    async with talk(version, problems=Problems(), handler_timeout=1000) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version, problems=Problems(), handler_timeout=1000) as (session, agent):
         released = asyncio.Event()
 
         @session.on_update
@@ -681,10 +633,10 @@ async def test_a_prompt_that_is_given_up_before_it_begins_leaves_no_turn_open(ve
             if isinstance(update, v2.AgentMessageChunk):
                 await released.wait()
 
-        agent.update(said("one"))
+        agent.update(chunk("one"))
         await until(lambda: session._opened.inbox.busy)
         turn = start(session)
-        await agent.heard("session/prompt")
+        await agent.receive("session/prompt")
         await within(6, session.cancel(give_up=5))
         assert (await within(3, turn)).given_up
         released.set()
@@ -695,12 +647,11 @@ async def test_a_prompt_that_is_given_up_before_it_begins_leaves_no_turn_open(ve
 @both
 @simulated
 async def test_an_error_after_a_cancel_is_the_cancel(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
         turn = start(session)
-        prompt = await agent.heard("session/prompt")
+        prompt = await agent.receive("session/prompt")
         cancelling = asyncio.create_task(session.cancel())
-        await agent.heard("session/cancel")
+        await agent.receive("session/cancel")
         agent.refuse(prompt, -32603, "aborted")
         await cancelling
         assert (await turn).stop_reason == "cancelled"
@@ -710,13 +661,12 @@ async def test_an_error_after_a_cancel_is_the_cancel(version: int) -> None:
 
 @simulated
 async def test_a_prompt_that_was_cancelled_before_it_was_inserted_is_cancelled() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         first, second = start(session, "one"), start(session, "two")
         await begin(2, agent)
-        held = await agent.heard("session/prompt")
+        held = await agent.receive("session/prompt")
         cancelling = asyncio.create_task(session.cancel())
-        await agent.heard("session/cancel")
+        await agent.receive("session/cancel")
         agent.refuse(held, -32800, "Request cancelled")
         agent.update(CANCELLED)
         await cancelling
@@ -728,12 +678,11 @@ async def test_a_prompt_that_was_cancelled_before_it_was_inserted_is_cancelled()
 
 @simulated
 async def test_a_cancel_drops_the_prompts_that_wait_for_their_turn() -> None:
-    async with talk(1) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1) as (session, agent):
         first, second = start(session, "one"), start(session, "two")
-        prompt = await agent.heard("session/prompt")
+        prompt = await agent.receive("session/prompt")
         cancelling = asyncio.create_task(session.cancel())
-        await agent.heard("session/cancel")
+        await agent.receive("session/cancel")
         agent.answer(prompt, STOPPED)
         await cancelling
         replies = await asyncio.gather(first, second)
@@ -746,8 +695,7 @@ async def test_a_cancel_drops_the_prompts_that_wait_for_their_turn() -> None:
 @simulated
 async def test_a_cancel_never_overtakes_the_prompt(version: int) -> None:
     for ticks in range(6):
-        async with talk(version) as (client, agent):
-            session = await client.new_session("/work")
+        async with in_session(version) as (session, agent):
             turn = start(session)
             for _ in range(ticks):
                 await asyncio.sleep(0)
@@ -769,21 +717,19 @@ async def test_a_cancel_never_overtakes_the_prompt(version: int) -> None:
 @both
 @simulated
 async def test_there_is_nothing_to_cancel_while_nothing_goes_on(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
         await session.cancel()
         assert "session/cancel" not in agent.methods()
         assert not session.state.cancelling
 
 
 @simulated
-async def test_work_that_nobody_prompted_can_be_cancelled() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+async def test_work_without_a_prompt_can_be_cancelled() -> None:
+    async with in_session(2) as (session, agent):
         agent.update(RUNNING, call("t"))
         await until(lambda: session.state.tool_calls)
         await session.cancel()
-        await agent.heard("session/cancel")
+        await agent.receive("session/cancel")
         assert session.state.tool_calls["t"].status == "cancelled"
         agent.update(CANCELLED)
         await until(lambda: not session.state.cancelling)
@@ -795,19 +741,16 @@ async def test_work_that_nobody_prompted_can_be_cancelled() -> None:
 @both
 @simulated
 async def test_a_task_that_is_cancelled_in_a_prompt_cancels_the_turn(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
-        turn = start(session)
-        prompt = await begin(version, agent)
+    async with in_turn(version) as (session, agent, turn, prompt):
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):
             await turn
-        await agent.heard("session/cancel")
+        await agent.receive("session/cancel")
         assert session.state.cancelling
         finish(version, agent, prompt, "cancelled")
         await until(lambda: session.state.state == "idle")
         again = start(session, "again")
-        agent.update(said("fine")) if version == 1 else None
+        agent.update(chunk("fine")) if version == 1 else None
         second = await begin(version, agent)
         finish(version, agent, second)
         assert (await again).stop_reason == "end_turn"
@@ -815,16 +758,15 @@ async def test_a_task_that_is_cancelled_in_a_prompt_cancels_the_turn(version: in
 
 @simulated
 async def test_a_task_that_is_cancelled_while_its_prompt_waits_hurts_no_other() -> None:
-    async with talk(1) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1) as (session, agent):
         first, second, third = (start(session, text) for text in ("one", "two", "three"))
-        prompt = await agent.heard("session/prompt")
+        prompt = await agent.receive("session/prompt")
         second.cancel()
         with pytest.raises(asyncio.CancelledError):
             await second
         agent.answer(prompt, DONE)
         assert (await first).stop_reason == "end_turn"
-        last = await agent.heard("session/prompt")
+        last = await agent.receive("session/prompt")
         assert last["params"]["prompt"][0]["text"] == "three"
         agent.answer(last, DONE)
         await third
@@ -834,12 +776,11 @@ async def test_a_task_that_is_cancelled_while_its_prompt_waits_hurts_no_other() 
 @both
 @simulated
 async def test_a_timeout_around_a_prompt_cancels_the_turn(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
         with pytest.raises(TimeoutError):
             await within(5, session.prompt("hello"))
-        prompt = await agent.heard("session/prompt")
-        await agent.heard("session/cancel")
+        prompt = await agent.receive("session/prompt")
+        await agent.receive("session/cancel")
         agent.answer(prompt, INSERTED | STOPPED if version == 1 else INSERTED)
         agent.update(CANCELLED) if version == 2 else None
         await until(lambda: session.state.state == "idle")
@@ -855,10 +796,7 @@ async def test_a_session_that_is_closed_in_a_turn_cancels_it_first(version: int)
         finish(version, agent, prompt, "cancelled")
         agent.answer(message, {})
 
-    async with talk(version, {"session/close": close}) as (client, agent):
-        session = await client.new_session("/work")
-        turn = start(session)
-        prompt = await begin(version, agent)
+    async with in_turn(version, {"session/close": close}) as (session, agent, turn, prompt):
         await session.close()
         assert (await turn).stop_reason == "cancelled"
         assert agent.methods()[-2:] == ["session/cancel", "session/close"]
@@ -869,10 +807,7 @@ async def test_a_session_that_is_closed_in_a_turn_cancels_it_first(version: int)
 async def test_a_turn_that_the_agent_forgets_when_it_closes_ends_with_an_error(
     version: int,
 ) -> None:
-    async with talk(version, {"session/close": {}}) as (client, agent):
-        session = await client.new_session("/work")
-        turn = start(session)
-        await begin(version, agent)
+    async with in_turn(version, {"session/close": {}}) as (session, _, turn, _):
         await session.close()
         with pytest.raises(twofold.ConnectionClosed, match="The session was closed"):
             await within(1, turn)
@@ -888,9 +823,8 @@ async def test_a_handler_that_fails_hurts_neither_the_state_nor_other_handlers(
     version: int,
 ) -> None:
     problems = Problems()
-    async with talk(version, problems=problems) as (client, agent):
-        session = await client.new_session("/work")
-        heard: list[str] = []
+    async with in_session(version, problems=problems) as (session, agent):
+        received: list[str] = []
 
         @session.on_update
         def fails(update: v2.SessionUpdate) -> None:
@@ -901,28 +835,27 @@ async def test_a_handler_that_fails_hurts_neither_the_state_nor_other_handlers(
             await asyncio.sleep(0)
             raise ValueError("broken later")
 
-        session.on_update(lambda update: heard.append(type(update).__name__))
+        session.on_update(lambda update: received.append(type(update).__name__))
         turn = start(session)
         prompt = await begin(version, agent)
-        agent.update({**call("t"), "title": "Work"}, said("one"))
-        await until(lambda: "AgentMessageChunk" in heard)
+        agent.update({**call("t"), "title": "Work"}, chunk("one"))
+        await until(lambda: "AgentMessageChunk" in received)
         cancelling = asyncio.create_task(session.cancel())
-        await agent.heard("session/cancel")
+        await agent.receive("session/cancel")
         finish(version, agent, prompt, "cancelled")
         await cancelling
         assert (await turn).stop_reason == "cancelled"
         assert session.state.state == "idle"
         assert session.state.tool_calls["t"].status == "cancelled"
-        assert heard[-1] == "StateUpdate"
-    assert len(problems.of("handler")) == 2 * len(heard)
+        assert received[-1] == "StateUpdate"
+    assert len(problems.of("handler")) == 2 * len(received)
     assert {problem.kind for problem in problems} == {"handler"}
 
 
 @simulated
-async def test_a_handler_that_is_stuck_three_times_in_a_row_hears_no_more() -> None:
+async def test_a_handler_that_is_stuck_three_times_in_a_row_is_removed() -> None:
     problems = Problems()
-    async with talk(2, problems=problems, handler_timeout=10) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2, problems=problems, handler_timeout=10) as (session, agent):
         calls: list[str] = []
         fine: list[Any] = []
 
@@ -933,7 +866,7 @@ async def test_a_handler_that_is_stuck_three_times_in_a_row_hears_no_more() -> N
         session.on_update(fine.append)
         session.on_update(stuck)
         begun = now()
-        agent.update(*(said(f"{number} ") for number in range(100)))
+        agent.update(*(chunk(f"{number} ") for number in range(100)))
         await asyncio.sleep(31)
         assert len(calls) == 3
         assert len(fine) == 100
@@ -947,8 +880,7 @@ async def test_a_handler_that_is_stuck_three_times_in_a_row_hears_no_more() -> N
 @both
 @simulated
 async def test_a_handler_cannot_wait_for_the_turn_that_waits_for_it(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
         errors: list[Exception] = []
 
         @session.on_update
@@ -964,8 +896,8 @@ async def test_a_handler_cannot_wait_for_the_turn_that_waits_for_it(version: int
 
         turn = start(session)
         prompt = await begin(version, agent)
-        agent.update(said("one"))
-        await agent.heard("session/cancel")
+        agent.update(chunk("one"))
+        await agent.receive("session/cancel")
         finish(version, agent, prompt, "cancelled")
         assert (await within(1, turn)).stop_reason == "cancelled"
         [error] = errors
@@ -986,7 +918,7 @@ async def test_a_handler_can_ask_the_agent_something(version: int) -> None:
 
         turn = start(session)
         prompt = await begin(version, agent)
-        agent.update(said("one"))
+        agent.update(chunk("one"))
         finish(version, agent, prompt)
         await within(1, turn)
         assert answers == [7]
@@ -1031,10 +963,10 @@ async def test_a_replay_that_comes_after_the_answer_to_load_is_no_part_of_the_re
         turn = start(session)
         for number in range(20):  # longer than any silence, and without one
             await asyncio.sleep(0.1)
-            agent.update(said(f"old {number} ", None))
+            agent.update(chunk(f"old {number} ", None))
         assert agent.methods().count("session/prompt") == 0
-        prompt = await agent.heard("session/prompt")
-        agent.update(said("new", None))
+        prompt = await agent.receive("session/prompt")
+        agent.update(chunk("new", None))
         agent.answer(prompt, DONE)
         assert (await turn).text == "new"
         assert now() == pytest.approx(2.0 + QUIET_LOADED)
@@ -1045,9 +977,9 @@ async def test_a_greeting_after_the_answer_to_new_is_no_part_of_the_reply() -> N
     async with talk(1) as (client, agent):
         session = await client.new_session()
         turn = start(session)
-        await after(0.04, said("Welcome!", None), agent=agent)
-        prompt = await agent.heard("session/prompt")
-        agent.update(said("new", None))
+        await after(0.04, chunk("Welcome!", None), agent=agent)
+        prompt = await agent.receive("session/prompt")
+        agent.update(chunk("new", None))
         agent.answer(prompt, DONE)
         assert (await turn).text == "new"
         greeting = session.state.entries[0]
@@ -1061,11 +993,11 @@ async def test_only_the_first_prompt_waits_for_silence_and_not_if_there_was_enou
         session = await client.new_session()
         await session.prompt("one")
         assert now() == QUIET_NEW
-        agent.update(said("an afterthought", None))
+        agent.update(chunk("an afterthought", None))
         await session.prompt("two")
         assert now() == QUIET_NEW
         load(agent)
-        await client.load_session("s")  # told again, it may be told late
+        await client.load_session("s")  # a replay, which may come late
         await session.prompt("three")
         assert now() == QUIET_NEW + QUIET_LOADED
         await client.new_session()
@@ -1093,10 +1025,10 @@ async def test_an_agent_that_never_falls_silent_gets_the_prompt_all_the_same() -
 
         async def talk_on() -> None:
             while True:
-                await after(QUIET_NEW / 2, said("on and ", None), agent=agent)
+                await after(QUIET_NEW / 2, chunk("on and ", None), agent=agent)
 
         talking = asyncio.create_task(talk_on())
-        prompt = await agent.heard("session/prompt")
+        prompt = await agent.receive("session/prompt")
         assert now() == LONGEST_QUIET
         talking.cancel()
         agent.answer(prompt, DONE)
@@ -1150,14 +1082,14 @@ async def test_a_session_is_in_a_turn_from_the_prompt_to_its_end(version: int) -
         session = await client.new_session()
         seen: list[bool] = []
         session.on_update(lambda update: seen.append(session.in_turn))
-        agent.update(said("before"))
+        agent.update(chunk("before"))
         await until(lambda: seen == [False])
         turn = start(session)
         prompt = await begin(version, agent)
-        agent.update(said("inside"))
+        agent.update(chunk("inside"))
         finish(version, agent, prompt)
         await turn
-        agent.update(said("after"))
+        agent.update(chunk("after"))
         await until(lambda: seen[-1] is False)
         assert seen[0] is False
         assert all(seen[1:-1])

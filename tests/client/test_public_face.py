@@ -10,7 +10,7 @@ import pytest
 
 import twofold
 from tests.support.idle_clock import simulated, until
-from tests.support.raw_agent import Problems, said, talk
+from tests.support.raw_agent import Problems, chunk, in_session, talk
 from twofold.session.changes import Change
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "client.md"
@@ -88,8 +88,7 @@ async def test_an_error_in_the_block_is_raised_even_if_closing_fails() -> None:
 
 @simulated
 async def test_a_handler_that_was_cancelled_gets_no_more_updates() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         first, second, once = list[object](), list[object](), list[object]()
 
         def only_once(update: object) -> None:
@@ -99,24 +98,23 @@ async def test_a_handler_that_was_cancelled_gets_no_more_updates() -> None:
         subscription = session.on_update(first.append)
         leaving = session.on_update(only_once)
         session.on_update(second.append)
-        agent.update(said("a"))
+        agent.update(chunk("a"))
         await until(lambda: second)
         subscription.cancel()
         subscription.cancel()
-        agent.update(said("b"))
+        agent.update(chunk("b"))
         await until(lambda: len(second) == 2)
         assert (len(first), len(once)) == (1, 1)
 
 
 @simulated
 async def test_a_handler_that_is_registered_twice_is_cancelled_once() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         seen: list[object] = []
         handler = seen.append
         session.on_update(handler)
         session.on_update(handler).cancel()
-        agent.update(said("a"))
+        agent.update(chunk("a"))
         await until(lambda: seen)
         await asyncio.sleep(1)
         assert len(seen) == 1
@@ -124,8 +122,7 @@ async def test_a_handler_that_is_registered_twice_is_cancelled_once() -> None:
 
 @simulated
 async def test_a_view_can_ask_for_a_frame_and_shares_the_rate_with_changes() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         times: list[float] = []
         calls: list[list[Change]] = []
 
@@ -138,7 +135,7 @@ async def test_a_view_can_ask_for_a_frame_and_shares_the_rate_with_changes() -> 
         view.soon()
         await asyncio.sleep(0.5)
         assert calls == [[]]
-        agent.update(said("a"))
+        agent.update(chunk("a"))
         view.soon()
         await asyncio.sleep(2)
         assert len(calls) == 2
@@ -155,8 +152,7 @@ async def test_a_view_can_ask_for_a_frame_and_shares_the_rate_with_changes() -> 
 
 @simulated
 async def test_questions_are_shown_before_they_are_decided_until_it_is_cancelled() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         asked: list[str] = []
 
         def note(request_id: int | str, question: twofold.Question) -> None:

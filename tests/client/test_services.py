@@ -7,13 +7,13 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support.idle_clock import simulated, until, within
 from tests.support.raw_agent import RUNNING, Json, Problems, RawAgent, talk
 from tests.support.raw_process import raw_agent
+from tests.support.real_time import PATIENCE, in_real_time
 from twofold import ClientSession, Policy, Question, connect
 from twofold.policy import parse_rule
 from twofold.rpc.errors import NOT_ALLOWED
@@ -21,21 +21,6 @@ from twofold.wire import v2
 from twofold.wire.shared import Content, PermissionOption
 
 ALLOW_ALL = Policy((), "allow")
-PATIENCE = 8.0
-
-
-def real(test: Callable[..., Any]) -> Callable[..., None]:
-    """A test with real processes, in real time."""
-
-    def run(tmp_path: Path) -> None:
-        async def bounded() -> None:
-            async with asyncio.timeout(PATIENCE):
-                await test(tmp_path)
-
-        asyncio.run(bounded())
-
-    run.__name__ = test.__name__
-    return run
 
 
 async def seen(session: ClientSession, condition: Callable[[], object]) -> None:
@@ -95,10 +80,10 @@ async def test_only_what_is_offered_is_answered(method: str, offered: str | None
 async def test_what_is_offered_is_advertised() -> None:
     for offer in ([], ["fs"], ["terminal"], ["fs", "terminal"]):
         async with talk(1, version=1, offer=offer) as (_, raw):
-            told = raw.messages[0]["params"]["clientCapabilities"]
+            announced = raw.messages[0]["params"]["clientCapabilities"]
             files = "fs" in offer
-            assert told["fs"] == {"readTextFile": files, "writeTextFile": files}
-            assert told["terminal"] is ("terminal" in offer)
+            assert announced["fs"] == {"readTextFile": files, "writeTextFile": files}
+            assert announced["terminal"] is ("terminal" in offer)
 
 
 @pytest.mark.parametrize("method", USES)
@@ -112,7 +97,7 @@ async def test_agents_of_version_2_have_files_and_terminals_of_their_own(method:
 
 
 @simulated
-async def test_a_session_that_nobody_has_is_served_nothing() -> None:
+async def test_requests_for_an_unknown_session_are_refused() -> None:
     async with talk(1, offer=["fs"], policy=ALLOW_ALL) as (_, raw):
         answer = await Agent(raw).read(Path("/etc/passwd"))
         assert answer["code"] == -32602
@@ -281,7 +266,7 @@ async def test_a_cancelled_turn_cancels_what_waits_to_be_allowed(tmp_path: Path)
     async with talk(1, offer=["fs"], ask=ask) as (client, raw):
         session = await client.new_session(tmp_path)
         turn = asyncio.create_task(session.prompt("go"))
-        prompt = await raw.heard("session/prompt")
+        prompt = await raw.receive("session/prompt")
         reading = asyncio.create_task(Agent(raw).read(tmp_path / "a"))
         await until(lambda: session.state.permissions)
         cancelling = asyncio.create_task(session.cancel())
@@ -338,7 +323,7 @@ async def shown(session: ClientSession, output: bytes) -> None:
     )
 
 
-@real
+@in_real_time
 async def test_a_terminal_is_part_of_the_session(tmp_path: Path) -> None:
     async with talk(1, offer=["terminal"], policy=ALLOW_ALL) as (client, raw):
         session = await client.new_session(tmp_path)
@@ -366,7 +351,7 @@ async def test_a_terminal_is_part_of_the_session(tmp_path: Path) -> None:
         assert bytes(session.state.terminals[identity].output) == b"hello"
 
 
-@real
+@in_real_time
 async def test_a_command_runs_only_as_the_policy_allows_it(tmp_path: Path) -> None:
     rules = [parse_rule("command:echo *", "allow")]
     async with talk(1, offer=["terminal"], policy=Policy(rules)) as (client, raw):
@@ -388,7 +373,7 @@ async def test_a_command_runs_only_as_the_policy_allows_it(tmp_path: Path) -> No
         assert len(session.state.terminals) == 1
 
 
-@real
+@in_real_time
 async def test_a_command_is_asked_for_with_all_that_it_would_do(tmp_path: Path) -> None:
     asked: list[Question] = []
 
@@ -412,7 +397,7 @@ async def test_a_command_is_asked_for_with_all_that_it_would_do(tmp_path: Path) 
         await shown(session, b"two words\n")
 
 
-@real
+@in_real_time
 async def test_a_command_runs_in_the_directory_that_was_shown(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -437,7 +422,7 @@ async def test_a_command_runs_in_the_directory_that_was_shown(tmp_path: Path) ->
         assert session.state.terminals[made["terminalId"]].cwd == str(tmp_path / "a")
 
 
-@real
+@in_real_time
 async def test_a_directory_that_becomes_a_link_while_a_person_thinks_is_left_alone(
     tmp_path: Path,
 ) -> None:
@@ -466,23 +451,20 @@ async def test_a_directory_that_becomes_a_link_while_a_person_thinks_is_left_alo
     ],
     ids=["nothing", "named", "no command"],
 )
-def test_a_command_does_not_get_the_secrets_of_the_client(
+@in_real_time
+async def test_a_command_does_not_get_the_secrets_of_the_client(
     options: Json, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET", "ours")
     monkeypatch.setenv("OTHER_TOKEN", "ours")
-
-    async def story(folder: Path) -> None:
-        async with talk(1, offer=["terminal"], policy=ALLOW_ALL, **options) as (client, raw):
-            await client.new_session(folder)
-            agent = Agent(raw)
-            line = "echo ${SECRET-none} ${OTHER_TOKEN-none} ${GIVEN-none}"
-            made = await agent.create("sh", "-c", line)
-            await agent.ask("terminal/wait_for_exit", terminalId=made["terminalId"])
-            got = await agent.ask("terminal/output", terminalId=made["terminalId"])
-            assert got["output"] == output
-
-    real(story)(tmp_path)
+    async with talk(1, offer=["terminal"], policy=ALLOW_ALL, **options) as (client, raw):
+        await client.new_session(tmp_path)
+        agent = Agent(raw)
+        line = "echo ${SECRET-none} ${OTHER_TOKEN-none} ${GIVEN-none}"
+        made = await agent.create("sh", "-c", line)
+        await agent.ask("terminal/wait_for_exit", terminalId=made["terminalId"])
+        got = await agent.ask("terminal/output", terminalId=made["terminalId"])
+        assert got["output"] == output
 
 
 RUNS = """
@@ -498,23 +480,20 @@ def prompt(request):
 """
 
 
-def test_a_command_gets_what_was_set_for_the_agent(
+@in_real_time
+async def test_a_command_gets_what_was_set_for_the_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET", "ours")
     monkeypatch.setenv("HIDDEN", "ours")
     options: Json = {"env": {"GIVEN": "agent", "HIDDEN": None}, "pass_env": ["HIDDEN"]}
-
-    async def story(folder: Path) -> None:
-        command = raw_agent(RUNS)
-        async with connect(command, offer=["terminal"], policy=ALLOW_ALL, **options) as client:
-            session = await client.new_session(folder)
-            assert (await session.prompt("go")).text == "agent none none\n"
-
-    real(story)(tmp_path)
+    command = raw_agent(RUNS)
+    async with connect(command, offer=["terminal"], policy=ALLOW_ALL, **options) as client:
+        session = await client.new_session(tmp_path)
+        assert (await session.prompt("go")).text == "agent none none\n"
 
 
-@real
+@in_real_time
 async def test_an_allowed_command_is_not_allowed_in_another_directory(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     rules = [parse_rule("command:true", "allow")]
@@ -531,7 +510,7 @@ async def test_an_allowed_command_is_not_allowed_in_another_directory(tmp_path: 
         )
 
 
-@real
+@in_real_time
 async def test_a_command_outside_of_the_session_is_not_even_asked_for(tmp_path: Path) -> None:
     async with talk(1, offer=["terminal"], policy=ALLOW_ALL) as (client, raw):
         session = await client.new_session(tmp_path)
@@ -550,7 +529,7 @@ def alive(pid: int) -> bool:
 
 
 async def ended(pid: int) -> None:
-    """Nobody tells us when a process ends that we did not start."""
+    """Poll: the end of a process that is not a child is not reported."""
     for _ in range(int(PATIENCE / 0.01)):
         if not alive(pid):
             return
@@ -584,7 +563,7 @@ def test_what_runs_ends_with(end: str, tmp_path: Path) -> None:
     assert not alive(asyncio.run(bounded()))
 
 
-@real
+@in_real_time
 async def test_a_terminal_that_the_agent_waits_for_can_be_killed_meanwhile(tmp_path: Path) -> None:
     async with talk(1, offer=["terminal"], policy=ALLOW_ALL) as (client, raw):
         session = await client.new_session(tmp_path)

@@ -9,25 +9,18 @@ from hypothesis import strategies as st
 
 import twofold
 from tests.support.idle_clock import SimulatedLoop, simulated, until, within
-from tests.support.raw_agent import CANCELLED, IDLE, RUNNING, Json, RawAgent, call, said, talk
+from tests.support.raw_agent import (
+    CANCELLED,
+    IDLE,
+    RUNNING,
+    begin,
+    call,
+    chunk,
+    finish,
+    in_session,
+)
 
 both = pytest.mark.parametrize("version", [1, 2])
-
-
-async def begun(version: int, agent: RawAgent) -> Json:
-    """The prompt, which the agent begins to work on."""
-    prompt = await agent.heard("session/prompt")
-    if version == 2:
-        agent.answer(prompt, {"messageId": "u1"})
-        agent.update(RUNNING)
-    return prompt
-
-
-def end(version: int, agent: RawAgent, prompt: Json, reason: str = "end_turn") -> None:
-    if version == 1:
-        agent.answer(prompt, {"stopReason": reason})
-    else:
-        agent.update({**IDLE, "stopReason": reason})
 
 
 async def read(stream: twofold.ReplyStream, pieces: list[str]) -> None:
@@ -38,17 +31,16 @@ async def read(stream: twofold.ReplyStream, pieces: list[str]) -> None:
 @both
 @simulated
 async def test_pieces_are_read_as_they_arrive_and_then_the_reply(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
         stream, pieces = session.stream("hello"), list[str]()
         reading = asyncio.create_task(read(stream, pieces))
-        prompt = await begun(version, agent)
+        prompt = await begin(version, agent)
         for text in ("one ", "two ", "three"):
-            agent.update(said(text))
+            agent.update(chunk(text))
             await until(lambda: pieces[-1:] == [text])  # noqa: B023  # awaited here
         with pytest.raises(twofold.LocalError, match="no reply yet"):
             _ = stream.reply
-        end(version, agent, prompt)
+        finish(version, agent, prompt)
         await reading
         assert pieces == ["one ", "two ", "three"]
         assert (stream.reply.text, stream.reply.stop_reason) == ("one two three", "end_turn")
@@ -56,18 +48,17 @@ async def test_pieces_are_read_as_they_arrive_and_then_the_reply(version: int) -
 
 @simulated
 async def test_a_stream_has_nothing_of_the_work_that_its_prompt_is_held_back_for() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         agent.update(RUNNING)
         await until(lambda: session.state.state == "running")
         stream, pieces = session.stream("hello"), list[str]()
         reading = asyncio.create_task(read(stream, pieces))
-        prompt = await agent.heard("session/prompt")
-        agent.update(said("other", "m1"))
+        prompt = await agent.receive("session/prompt")
+        agent.update(chunk("other", "m1"))
         await asyncio.sleep(1)
         agent.update(IDLE)
         agent.answer(prompt, {"messageId": "u1"})
-        agent.update(RUNNING, said("own", "m2"), IDLE)
+        agent.update(RUNNING, chunk("own", "m2"), IDLE)
         await reading
         assert pieces == ["own"]
         assert stream.reply.text == "own"
@@ -92,8 +83,7 @@ def test_the_pieces_joined_are_the_text_of_the_reply(
     """Whatever else is sent, and however slowly they are read."""
 
     async def scenario() -> None:
-        async with talk(version) as (client, agent):
-            session = await client.new_session("/work")
+        async with in_session(version) as (session, agent):
             stream, pieces = session.stream("hello"), list[str]()
 
             async def slowly() -> None:
@@ -102,7 +92,7 @@ def test_the_pieces_joined_are_the_text_of_the_reply(
                     await asyncio.sleep(lag)
 
             reading = asyncio.create_task(slowly())
-            prompt = await begun(version, agent)
+            prompt = await begin(version, agent)
             sent, number = dict[str, str](), 0
             for kind, message_id, text, pause in steps:
                 # a message does not go on after another has begun: then its place is not the end
@@ -110,20 +100,20 @@ def test_the_pieces_joined_are_the_text_of_the_reply(
                 name = f"{message_id}:{number}"
                 if kind == "chunk":
                     sent[name] = sent.get(name, "") + text
-                    agent.update(said(text, name))
+                    agent.update(chunk(text, name))
                 elif kind == "thought":
-                    agent.update({**said(text, "t"), "sessionUpdate": "agent_thought_chunk"})
+                    agent.update({**chunk(text, "t"), "sessionUpdate": "agent_thought_chunk"})
                 elif kind == "whole" and version == 2:
                     sent[name] = sent.get(name, "") + text
                     content = [{"type": "text", "text": sent[name]}]
                     whole = {"sessionUpdate": "agent_message", "messageId": name}
                     agent.update({**whole, "content": content})
                 elif kind == "user":
-                    agent.update(said(text, "u9", "user"))
+                    agent.update(chunk(text, "u9", "user"))
                 elif kind == "call":
                     agent.update({**call(f"t{number}"), "title": "x"})
                 await asyncio.sleep(pause)
-            end(version, agent, prompt)
+            finish(version, agent, prompt)
             await reading
             assert "".join(pieces) == stream.reply.text
 
@@ -133,17 +123,16 @@ def test_the_pieces_joined_are_the_text_of_the_reply(
 
 @simulated
 async def test_a_message_that_is_rewritten_is_not_read_twice() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         stream, pieces = session.stream("hello"), list[str]()
         reading = asyncio.create_task(read(stream, pieces))
-        prompt = await begun(2, agent)
-        agent.update(said("a draft"))
+        prompt = await begin(2, agent)
+        agent.update(chunk("a draft"))
         await until(lambda: pieces)
         content = [{"type": "text", "text": "the text"}]
         agent.update({"sessionUpdate": "agent_message", "messageId": "m1", "content": content})
-        agent.update(said(", and more"))
-        end(2, agent, prompt)
+        agent.update(chunk(", and more"))
+        finish(2, agent, prompt)
         await reading
         assert pieces[0] == "a draft"
         assert "the text" not in "".join(pieces)
@@ -152,16 +141,15 @@ async def test_a_message_that_is_rewritten_is_not_read_twice() -> None:
 
 @simulated
 async def test_text_of_work_that_went_on_before_is_not_read() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
-        agent.update(RUNNING, said("of before", "m0"))
+    async with in_session(2) as (session, agent):
+        agent.update(RUNNING, chunk("of before", "m0"))
         await until(lambda: session.state.entries)
         stream, pieces = session.stream("hello"), list[str]()
         reading = asyncio.create_task(read(stream, pieces))
-        prompt = await agent.heard("session/prompt")
-        agent.update(said(" and still", "m0"), said("of other work", "m1"), IDLE)
+        prompt = await agent.receive("session/prompt")
+        agent.update(chunk(" and still", "m0"), chunk("of other work", "m1"), IDLE)
         agent.answer(prompt, {"messageId": "u1"})
-        agent.update(RUNNING, said("the reply", "m2"), IDLE)
+        agent.update(RUNNING, chunk("the reply", "m2"), IDLE)
         await reading
         assert pieces == ["the reply"]
         assert stream.reply.text == "the reply"
@@ -173,8 +161,7 @@ async def test_text_of_work_that_went_on_before_is_not_read() -> None:
 @both
 @simulated
 async def test_leaving_the_loop_cancels_the_turn(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
 
         async def first() -> str:
             async for piece in session.stream("hello"):
@@ -182,12 +169,12 @@ async def test_leaving_the_loop_cancels_the_turn(version: int) -> None:
             return ""
 
         reading = asyncio.create_task(first())
-        prompt = await begun(version, agent)
-        agent.update(said("one "), said("two"))
+        prompt = await begin(version, agent)
+        agent.update(chunk("one "), chunk("two"))
         assert (await reading).startswith("one ")
         gc.collect()
-        await within(1, agent.heard("session/cancel"))
-        end(version, agent, prompt, "cancelled")
+        await within(1, agent.receive("session/cancel"))
+        finish(version, agent, prompt, "cancelled")
         await until(lambda: not session.in_turn)
 
 
@@ -196,8 +183,7 @@ async def test_leaving_the_loop_cancels_the_turn(version: int) -> None:
 async def test_a_block_around_a_stream_waits_until_the_cancelled_turn_has_ended(
     version: int,
 ) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
 
         async def first() -> None:
             async with session.stream("hello") as stream:
@@ -205,12 +191,12 @@ async def test_a_block_around_a_stream_waits_until_the_cancelled_turn_has_ended(
                     raise ValueError("enough")
 
         reading = asyncio.create_task(first())
-        prompt = await begun(version, agent)
-        agent.update(said("one "))
-        await agent.heard("session/cancel")
+        prompt = await begin(version, agent)
+        agent.update(chunk("one "))
+        await agent.receive("session/cancel")
         await asyncio.sleep(1)
         assert not reading.done()
-        end(version, agent, prompt, "cancelled")
+        finish(version, agent, prompt, "cancelled")
         with pytest.raises(ValueError, match="enough"):
             await reading
         assert not session.in_turn
@@ -219,29 +205,27 @@ async def test_a_block_around_a_stream_waits_until_the_cancelled_turn_has_ended(
 @both
 @simulated
 async def test_cancelling_the_task_that_reads_cancels_the_turn(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
         reading = asyncio.create_task(read(session.stream("hello"), []))
-        prompt = await begun(version, agent)
+        prompt = await begin(version, agent)
         await asyncio.sleep(1)
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
-        await within(1, agent.heard("session/cancel"))
-        end(version, agent, prompt, "cancelled")
+        await within(1, agent.receive("session/cancel"))
+        finish(version, agent, prompt, "cancelled")
 
 
 @simulated
 async def test_a_turn_that_someone_cancels_ends_the_stream_with_its_reply() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         stream, pieces = session.stream("hello"), list[str]()
         reading = asyncio.create_task(read(stream, pieces))
-        await begun(2, agent)
-        agent.update(said("one"))
+        await begin(2, agent)
+        agent.update(chunk("one"))
         await until(lambda: pieces)
         cancelling = asyncio.create_task(session.cancel())
-        await agent.heard("session/cancel")
+        await agent.receive("session/cancel")
         agent.update(CANCELLED)
         await asyncio.gather(reading, cancelling)
         assert stream.reply.stop_reason == "cancelled"
@@ -250,12 +234,11 @@ async def test_a_turn_that_someone_cancels_ends_the_stream_with_its_reply() -> N
 @both
 @simulated
 async def test_an_agent_that_dies_ends_the_stream_with_an_error(version: int) -> None:
-    async with talk(version) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(version) as (session, agent):
         stream, pieces = session.stream("hello"), list[str]()
         reading = asyncio.create_task(read(stream, pieces))
-        await begun(version, agent)
-        agent.update(said("one"))
+        await begin(version, agent)
+        agent.update(chunk("one"))
         await agent.gone()
         with pytest.raises(twofold.ConnectionEnded):
             await reading
@@ -266,12 +249,11 @@ async def test_an_agent_that_dies_ends_the_stream_with_an_error(version: int) ->
 
 @simulated
 async def test_a_failed_turn_raises_after_its_text() -> None:
-    async with talk(1) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(1) as (session, agent):
         pieces: list[str] = []
         reading = asyncio.create_task(read(session.stream("hello"), pieces))
-        prompt = await begun(1, agent)
-        agent.update(said("one"))
+        prompt = await begin(1, agent)
+        agent.update(chunk("one"))
         agent.refuse(prompt, -32603, "out of order")
         with pytest.raises(twofold.TurnFailed, match="out of order"):
             await reading
@@ -283,8 +265,7 @@ async def test_a_failed_turn_raises_after_its_text() -> None:
 
 @simulated
 async def test_wrong_arguments_are_refused_before_anything_is_sent() -> None:
-    async with talk(2, {"session/close": {}}) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2, {"session/close": {}}) as (session, agent):
         with pytest.raises(twofold.LocalError, match="needs some content"):
             session.stream("")
         with pytest.raises(twofold.LocalError, match="not of int"):
@@ -300,8 +281,7 @@ async def test_wrong_arguments_are_refused_before_anything_is_sent() -> None:
 
 @simulated
 async def test_a_handler_cannot_read_a_stream_of_its_own_session() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         stream = session.stream("hello")
         refused: list[Exception] = []
 
@@ -313,19 +293,18 @@ async def test_a_handler_cannot_read_a_stream_of_its_own_session() -> None:
                 refused.append(error)
 
         session.on_update(handler)
-        agent.update(said("a"))
+        agent.update(chunk("a"))
         await until(lambda: refused)
         assert "prompt in a task of its own" in str(refused[0])
 
 
 @simulated
 async def test_a_stream_is_read_once() -> None:
-    async with talk(2) as (client, agent):
-        session = await client.new_session("/work")
+    async with in_session(2) as (session, agent):
         stream = session.stream("hello")
         await stream.close()
         reading = asyncio.create_task(read(stream, []))
-        end(2, agent, await begun(2, agent))
+        finish(2, agent, await begin(2, agent))
         await reading
         with pytest.raises(twofold.LocalError, match="read once"):
             await read(stream, [])

@@ -10,13 +10,14 @@ import sys
 import threading
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
+from tests.support.real_time import in_real_time, run
 from twofold.client import terminals as terminal_module
 from twofold.client.terminals import PIECE, Output, Terminal, Terminals, Update
 from twofold.rpc.errors import (
@@ -36,24 +37,14 @@ LIMIT = 10.0
 FOREVER = "sleep 1000"
 
 
-def run(story: Coroutine[Any, Any, T]) -> T:
-    """Run a test that must not hang."""
-
-    async def bounded() -> T:
-        async with asyncio.timeout(LIMIT):
-            return await story
-
-    return asyncio.run(bounded())
-
-
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that nobody tells us about, such as the end of a stranger's process."""
+    """Poll for what is not reported, such as the end of a process that is not a child."""
     while not condition():  # noqa: ASYNC110  # there is no event
         await asyncio.sleep(0.005)
 
 
 def children() -> set[int]:
-    """Our child processes, the dead ones that nobody waited for included."""
+    """Our child processes, zombies included."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -82,7 +73,7 @@ def is_running(pid: int) -> bool:
 
 
 class View:
-    """What `on_update` was told, by terminal."""
+    """What `on_update` was called with, by terminal."""
 
     def __init__(self) -> None:
         self.updates: list[Update] = []
@@ -194,31 +185,28 @@ async def refusal(attempt: Awaitable[object]) -> RequestError:
 # ---- what a command writes and how it ends ---------------------------------------------------
 
 
-def test_a_command_is_shown_from_its_start_to_its_end(tmp_path: Path) -> None:
-    here = os.path.realpath(tmp_path)
-
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            line = r"printf 'out\377\000'; printf err >&2; printf out; exit 3"
-            one = await at.sh(line)
-            status = await at.wait(one)
-            assert status == v1.TerminalExitStatus(exit_code=3, signal=None)
-            assert at.output(one) == v1.TerminalOutputResponse(
-                output="out\ufffd\0errout", truncated=False, exit_status=status
-            )
-            first, *chunks, last = at.view.updates
-            assert isinstance(first, v2.TerminalUpdate)
-            assert first.terminal_id == one
-            assert first.cwd == here
-            assert isinstance(first.command, str)
-            assert first.command.startswith("/bin/sh -c 'printf ")
-            assert at.view.data(one) == b"out\xff\0errout"
-            assert all(isinstance(chunk, v2.TerminalOutputChunk) for chunk in chunks)
-            assert last == v2.TerminalUpdate(
-                terminal_id=one, exit_status=v2.TerminalExitStatus(exit_code=3, signal=None)
-            )
-
-    run(story())
+@in_real_time
+async def test_a_command_is_shown_from_its_start_to_its_end(tmp_path: Path) -> None:
+    here = str(tmp_path)
+    async with desk(tmp_path) as at:
+        line = r"printf 'out\377\000'; printf err >&2; printf out; exit 3"
+        one = await at.sh(line)
+        status = await at.wait(one)
+        assert status == v1.TerminalExitStatus(exit_code=3, signal=None)
+        assert at.output(one) == v1.TerminalOutputResponse(
+            output="out\ufffd\0errout", truncated=False, exit_status=status
+        )
+        first, *chunks, last = at.view.updates
+        assert isinstance(first, v2.TerminalUpdate)
+        assert first.terminal_id == one
+        assert first.cwd == here
+        assert isinstance(first.command, str)
+        assert first.command.startswith("/bin/sh -c 'printf ")
+        assert at.view.data(one) == b"out\xff\0errout"
+        assert all(isinstance(chunk, v2.TerminalOutputChunk) for chunk in chunks)
+        assert last == v2.TerminalUpdate(
+            terminal_id=one, exit_status=v2.TerminalExitStatus(exit_code=3, signal=None)
+        )
 
 
 ENDINGS = [
@@ -232,49 +220,42 @@ ENDINGS = [
 ]
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["told", "looking"])
+@pytest.mark.parametrize("notified", [True, False], ids=["notified", "polling"])
 @pytest.mark.parametrize(("line", "code", "by"), ENDINGS)
-def test_exit_codes_and_signals_are_told(
+@in_real_time
+async def test_exit_codes_and_signals_are_reported(
     tmp_path: Path,
     line: str,
     code: int | None,
     by: str | None,
-    told: bool,
+    notified: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if not told:
+    if not notified:
         monkeypatch.setattr(terminal_module, "_exit_watch", lambda _: None)
-
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            one = await at.sh(line)
-            assert await at.wait(one) == v1.TerminalExitStatus(exit_code=code, signal=by)
-            assert at.view.exits(one) == [v2.TerminalExitStatus(exit_code=code, signal=by)]
-
-    run(story())
+    async with desk(tmp_path) as at:
+        one = await at.sh(line)
+        assert await at.wait(one) == v1.TerminalExitStatus(exit_code=code, signal=by)
+        assert at.view.exits(one) == [v2.TerminalExitStatus(exit_code=code, signal=by)]
 
 
-def test_while_it_runs_there_is_output_and_no_exit_status(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            one = await at.sh(f"echo started; {FOREVER}")
-            await at.view.shows(one, b"started\n")
-            assert at.output(one) == v1.TerminalOutputResponse(output="started\n", truncated=False)
-            assert at.view.exits(one) == []
-
-    run(story())
+@in_real_time
+async def test_while_it_runs_there_is_output_and_no_exit_status(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        one = await at.sh(f"echo started; {FOREVER}")
+        await at.view.shows(one, b"started\n")
+        assert at.output(one) == v1.TerminalOutputResponse(output="started\n", truncated=False)
+        assert at.view.exits(one) == []
 
 
-def test_all_output_comes_before_the_exit(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            one = await at.sh("head -c 700000 /dev/zero")
-            await at.wait(one)
-            assert len(at.view.data(one)) == 700_000
-            assert isinstance(at.view.updates[-1], v2.TerminalUpdate)
-            assert len(at.output(one).output) == 700_000
-
-    run(story())
+@in_real_time
+async def test_all_output_comes_before_the_exit(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        one = await at.sh("head -c 700000 /dev/zero")
+        await at.wait(one)
+        assert len(at.view.data(one)) == 700_000
+        assert isinstance(at.view.updates[-1], v2.TerminalUpdate)
+        assert len(at.output(one).output) == 700_000
 
 
 async def ended_unseen(at: Desk, line: str) -> tuple[str, Terminal]:
@@ -285,36 +266,33 @@ async def ended_unseen(at: Desk, line: str) -> tuple[str, Terminal]:
     return one, terminal
 
 
-def test_what_the_pipe_still_holds_is_read_before_the_exit_is_told(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            one, terminal = await ended_unseen(at, "head -c 60000 /dev/zero")
-            terminal._look()
-            assert len(at.view.data(one)) == 60_000
-            assert at.view.updates[-1].exit_status is not UNSET  # type: ignore[union-attr]
+@in_real_time
+async def test_what_the_pipe_still_holds_is_read_before_the_exit_is_reported(
+    tmp_path: Path,
+) -> None:
+    async with desk(tmp_path) as at:
+        one, terminal = await ended_unseen(at, "head -c 60000 /dev/zero")
+        terminal._look()
+        assert len(at.view.data(one)) == 60_000
+        assert at.view.updates[-1].exit_status is not UNSET  # type: ignore[union-attr]
 
-    run(story())
 
-
-def test_a_pipe_that_never_empties_does_not_hold_up_the_exit(
+@in_real_time
+async def test_a_pipe_that_never_empties_does_not_hold_up_the_exit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces = iter([b"y\n"] * 10_000)
-
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            one, terminal = await ended_unseen(at, "exit 4")
-            with monkeypatch.context() as flooded:
-                flooded.setattr(os, "read", lambda *_: next(pieces))
-                terminal._look()
-            assert at.view.exits(one) == [v2.TerminalExitStatus(exit_code=4, signal=None)]
-
-    run(story())
+    async with desk(tmp_path) as at:
+        one, terminal = await ended_unseen(at, "exit 4")
+        with monkeypatch.context() as flooded:
+            flooded.setattr(os, "read", lambda *_: next(pieces))
+            terminal._look()
+        assert at.view.exits(one) == [v2.TerminalExitStatus(exit_code=4, signal=None)]
 
 
 @contextmanager
 def typed(text: bytes) -> Iterator[None]:
-    """Somebody typed `text` into the program that the tests run in."""
+    """A person typed `text` into the program that the tests run in."""
     reader, writer = os.pipe()
     os.write(writer, text)
     os.close(writer)
@@ -349,31 +327,27 @@ def test_a_command_that_closes_its_output_is_still_waited_for(tmp_path: Path) ->
         run(story(let_go))
 
 
-def test_many_commands_run_at_the_same_time_and_are_not_mixed_up(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            ids = [await at.sh(f"echo {number}; exit {number}") for number in range(40)]
-            statuses = await asyncio.gather(*map(at.wait, ids))
-            assert [status.exit_code for status in statuses] == list(range(40))
-            assert [at.output(one).output for one in ids] == [f"{n}\n" for n in range(40)]
-            assert len(set(ids)) == 40
-
-    run(story())
+@in_real_time
+async def test_many_commands_run_at_the_same_time_and_are_not_mixed_up(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        ids = [await at.sh(f"echo {number}; exit {number}") for number in range(40)]
+        statuses = await asyncio.gather(*map(at.wait, ids))
+        assert [status.exit_code for status in statuses] == list(range(40))
+        assert [at.output(one).output for one in ids] == [f"{n}\n" for n in range(40)]
+        assert len(set(ids)) == 40
 
 
 # ---- what is run -----------------------------------------------------------------------------
 
 
-def test_arguments_are_passed_as_they_are(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            args = ["%s|", "two words", "$HOME", "*", "; exit 1", "'", ""]
-            assert await at.text("printf", *args) == "two words|$HOME|*|; exit 1|'||"
-            told = at.view.updates[0]
-            assert isinstance(told, v2.TerminalUpdate)
-            assert told.command == """printf '%s|' 'two words' '$HOME' '*' '; exit 1' ''"'"'' ''"""
-
-    run(story())
+@in_real_time
+async def test_arguments_are_passed_as_they_are(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        args = ["%s|", "two words", "$HOME", "*", "; exit 1", "'", ""]
+        assert await at.text("printf", *args) == "two words|$HOME|*|; exit 1|'||"
+        update = at.view.updates[0]
+        assert isinstance(update, v2.TerminalUpdate)
+        assert update.command == """printf '%s|' 'two words' '$HOME' '*' '; exit 1' ''"'"'' ''"""
 
 
 @pytest.mark.parametrize(
@@ -388,35 +362,29 @@ def test_arguments_are_passed_as_they_are(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("args", [UNSET, []], ids=["no args", "empty args"])
-def test_a_whole_line_without_arguments_goes_to_the_shell(
+@in_real_time
+async def test_a_whole_line_without_arguments_goes_to_the_shell(
     tmp_path: Path, line: str, text: str | None, args: Any
 ) -> None:
-    expected = text or f"{os.path.realpath(tmp_path)}\n"
-
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            request = v1.CreateTerminalRequest(session_id="s", command=line, args=args)
-            one = (await at.terminals.create(request)).terminal_id
-            assert (await at.wait(one)).exit_code == 0
-            assert at.output(one).output == expected
-            told = at.view.updates[0]
-            assert isinstance(told, v2.TerminalUpdate)
-            assert told.command == line
-
-    run(story())
+    expected = text or f"{tmp_path}\n"
+    async with desk(tmp_path) as at:
+        request = v1.CreateTerminalRequest(session_id="s", command=line, args=args)
+        one = (await at.terminals.create(request)).terminal_id
+        assert (await at.wait(one)).exit_code == 0
+        assert at.output(one).output == expected
+        update = at.view.updates[0]
+        assert isinstance(update, v2.TerminalUpdate)
+        assert update.command == line
 
 
 @pytest.mark.parametrize("name", ["{root}/my tool", "./my tool"])
-def test_the_path_of_a_program_is_no_line_for_the_shell(tmp_path: Path, name: str) -> None:
+@in_real_time
+async def test_the_path_of_a_program_is_no_line_for_the_shell(tmp_path: Path, name: str) -> None:
     tool = tmp_path / "my tool"
     tool.write_text("#!/bin/sh\necho tool\n")
     tool.chmod(0o755)
-
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            assert await at.text(name.format(root=tmp_path)) == "tool\n"
-
-    run(story())
+    async with desk(tmp_path) as at:
+        assert await at.text(name.format(root=tmp_path)) == "tool\n"
 
 
 def test_the_environment_is_what_was_given_and_what_was_named(
@@ -454,7 +422,7 @@ def test_a_command_gets_what_any_command_needs_and_no_more_of_our_environment(
     run(story())
 
 
-def test_a_command_runs_in_the_first_root_or_where_it_is_told_to(tmp_path: Path) -> None:
+def test_a_command_runs_in_the_first_root_or_in_the_given_directory(tmp_path: Path) -> None:
     for name in ("one", "two/below"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "one" / "link").symlink_to(tmp_path / "two")
@@ -470,9 +438,9 @@ def test_a_command_runs_in_the_first_root_or_where_it_is_told_to(tmp_path: Path)
                 (str(one / ".." / "two"), two),
             ]:
                 assert await at.text("pwd", cwd=cwd) == f"{where}\n"
-                told = at.view.updates[0]
-                assert isinstance(told, v2.TerminalUpdate)
-                assert told.cwd == str(where)
+                update = at.view.updates[0]
+                assert isinstance(update, v2.TerminalUpdate)
+                assert update.cwd == str(where)
                 at.view.updates.clear()
 
     run(story())
@@ -494,7 +462,8 @@ def test_a_command_runs_in_the_first_root_or_where_it_is_told_to(tmp_path: Path)
         ("{root}/file", RESOURCE_NOT_FOUND, "is not a directory"),
     ],
 )
-def test_a_directory_that_is_not_ours_is_refused(
+@in_real_time
+async def test_a_directory_that_is_not_ours_is_refused(
     tmp_path: Path, cwd: str, code: int, reason: str
 ) -> None:
     (tmp_path / "outside").mkdir()
@@ -502,23 +471,17 @@ def test_a_directory_that_is_not_ours_is_refused(
     root.mkdir()
     (root / "file").write_text("")
     (root / "link").symlink_to(tmp_path / "outside")
-
-    async def story() -> None:
-        async with desk(root) as at:
-            error = await refusal(at.create("pwd", cwd=cwd.format(root=root)))
-            assert (error.code, at.view.updates) == (code, [])
-            assert reason in error.message
-
-    run(story())
+    async with desk(root) as at:
+        error = await refusal(at.create("pwd", cwd=cwd.format(root=root)))
+        assert (error.code, at.view.updates) == (code, [])
+        assert reason in error.message
 
 
-def test_a_root_that_is_gone_is_named(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path / "gone") as at:
-            error = await refusal(at.create("pwd"))
-            assert str(tmp_path / "gone") in error.message
-
-    run(story())
+@in_real_time
+async def test_a_root_that_is_gone_is_named(tmp_path: Path) -> None:
+    async with desk(tmp_path / "gone") as at:
+        error = await refusal(at.create("pwd"))
+        assert str(tmp_path / "gone") in error.message
 
 
 @pytest.mark.parametrize(
@@ -561,34 +524,30 @@ def test_what_cannot_be_started_is_refused_and_leaves_nothing(
     run(story())
 
 
-def test_an_environment_that_cannot_be_is_refused(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            for name in ("A=B", "A\0B"):
-                env = [v1.EnvVariable(name=name, value="")]
-                assert (await refusal(at.create("env", env=env))).code == INVALID_PARAMS
-
-    run(story())
+@in_real_time
+async def test_an_environment_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        for name in ("A=B", "A\0B"):
+            env = [v1.EnvVariable(name=name, value="")]
+            assert (await refusal(at.create("env", env=env))).code == INVALID_PARAMS
 
 
-def test_an_unknown_terminal_is_refused_by_everything(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            released = await at.sh("exit 0")
-            at.release(released)
-            for unknown in ("", "terminal-1", released):
+@in_real_time
+async def test_an_unknown_terminal_is_refused_by_everything(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        released = await at.sh("exit 0")
+        at.release(released)
+        for unknown in ("", "terminal-1", released):
 
-                async def attempt(ask: Callable[[str], Any], unknown: str = unknown) -> None:
-                    answer = ask(unknown)
-                    if asyncio.iscoroutine(answer):
-                        await answer
+            async def attempt(ask: Callable[[str], Any], unknown: str = unknown) -> None:
+                answer = ask(unknown)
+                if asyncio.iscoroutine(answer):
+                    await answer
 
-                for ask in (at.output, at.wait, at.kill, at.release):
-                    error = await refusal(attempt(ask))
-                    assert error.code == RESOURCE_NOT_FOUND
-                    assert error.data == {"terminalId": unknown}
-
-    run(story())
+            for ask in (at.output, at.wait, at.kill, at.release):
+                error = await refusal(attempt(ask))
+                assert error.code == RESOURCE_NOT_FOUND
+                assert error.data == {"terminalId": unknown}
 
 
 # ---- how much is kept ------------------------------------------------------------------------
@@ -667,19 +626,17 @@ def test_half_a_character_is_not_shown_until_the_other_half_is_there(tmp_path: P
     ("asked", "kept"),
     [(None, 100), (UNSET, 100), (0, 0), (30, 30), (100, 100), (2**64 - 1, 200)],
 )
-def test_the_agent_says_how_much_is_kept_and_the_client_has_the_last_word(
+@in_real_time
+async def test_the_agent_sets_how_much_output_is_kept_up_to_the_limit_of_the_client(
     tmp_path: Path, asked: Any, kept: int
 ) -> None:
-    async def story() -> None:
-        limits = {"default_output_limit": 100, "max_output_limit": 200}
-        async with desk(tmp_path, **limits) as at:
-            one = await at.sh("head -c 1000 /dev/zero | tr '\\0' x", output_byte_limit=asked)
-            await at.wait(one)
-            output = at.output(one)
-            assert (output.output, output.truncated) == ("x" * kept, True)
-            assert len(at.view.data(one)) == 1_000
-
-    run(story())
+    limits = {"default_output_limit": 100, "max_output_limit": 200}
+    async with desk(tmp_path, **limits) as at:
+        one = await at.sh("head -c 1000 /dev/zero | tr '\\0' x", output_byte_limit=asked)
+        await at.wait(one)
+        output = at.output(one)
+        assert (output.output, output.truncated) == ("x" * kept, True)
+        assert len(at.view.data(one)) == 1_000
 
 
 def test_a_flood_keeps_memory_flat_here_and_in_the_view(tmp_path: Path) -> None:
@@ -722,72 +679,63 @@ def test_a_flood_keeps_memory_flat_here_and_in_the_view(tmp_path: Path) -> None:
 # ---- kill and release ------------------------------------------------------------------------
 
 
-def test_killing_resolves_who_waits_and_the_output_stays(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            one = await at.sh(f"echo output; {FOREVER}")
-            await at.view.shows(one, b"output")
-            waiters = [asyncio.ensure_future(at.wait(one)) for _ in range(3)]
-            await asyncio.sleep(0)
-            at.kill(one)
-            at.kill(one)
-            assert {
-                (status.exit_code, status.signal) for status in await asyncio.gather(*waiters)
-            } == {(None, "SIGTERM")}
-            assert at.output(one).output == "output\n"
-            assert at.output(one).exit_status == await at.wait(one)
-            at.kill(one)
-            assert len(at.view.exits(one)) == 1
-
-    run(story())
+@in_real_time
+async def test_killing_resolves_pending_waits_and_keeps_the_output(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        one = await at.sh(f"echo output; {FOREVER}")
+        await at.view.shows(one, b"output")
+        waiters = [asyncio.ensure_future(at.wait(one)) for _ in range(3)]
+        await asyncio.sleep(0)
+        at.kill(one)
+        at.kill(one)
+        assert {(status.exit_code, status.signal) for status in await asyncio.gather(*waiters)} == {
+            (None, "SIGTERM")
+        }
+        assert at.output(one).output == "output\n"
+        assert at.output(one).exit_status == await at.wait(one)
+        at.kill(one)
+        assert len(at.view.exits(one)) == 1
 
 
-def test_releasing_resolves_who_waits_and_forgets_the_terminal(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            one = await at.sh(FOREVER)
-            waiting = asyncio.ensure_future(at.wait(one))
-            await asyncio.sleep(0)
-            at.release(one)
-            with pytest.raises(RequestError):
-                at.output(one)
-            assert (await waiting).signal == "SIGTERM"
-            assert at.view.exits(one) == [v2.TerminalExitStatus(exit_code=None, signal="SIGTERM")]
-
-    run(story())
+@in_real_time
+async def test_releasing_resolves_pending_waits_and_removes_the_terminal(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        one = await at.sh(FOREVER)
+        waiting = asyncio.ensure_future(at.wait(one))
+        await asyncio.sleep(0)
+        at.release(one)
+        with pytest.raises(RequestError):
+            at.output(one)
+        assert (await waiting).signal == "SIGTERM"
+        assert at.view.exits(one) == [v2.TerminalExitStatus(exit_code=None, signal="SIGTERM")]
 
 
-def test_who_stops_waiting_does_not_stop_the_others(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            one = await at.sh(FOREVER)
-            impatient, patient = (asyncio.ensure_future(at.wait(one)) for _ in range(2))
-            await asyncio.sleep(0)
-            impatient.cancel()
-            await asyncio.wait([impatient])
-            at.kill(one)
-            assert (await patient).signal == "SIGTERM"
-
-    run(story())
+@in_real_time
+async def test_a_cancelled_wait_does_not_end_the_other_waits(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        one = await at.sh(FOREVER)
+        impatient, patient = (asyncio.ensure_future(at.wait(one)) for _ in range(2))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        await asyncio.wait([impatient])
+        at.kill(one)
+        assert (await patient).signal == "SIGTERM"
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["told", "looking"])
-def test_a_command_that_ignores_the_request_is_ended_by_force(
-    tmp_path: Path, told: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("notified", [True, False], ids=["notified", "polling"])
+@in_real_time
+async def test_a_command_that_ignores_the_request_is_ended_by_force(
+    tmp_path: Path, notified: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not told:
+    if not notified:
         monkeypatch.setattr(terminal_module, "_exit_watch", lambda _: None)
-
-    async def story() -> None:
-        async with desk(tmp_path, grace=0.05) as at:
-            line = f"trap '' TERM; {FOREVER} & echo pid $!; echo ready; wait; {FOREVER}"
-            one = await at.sh(line)
-            shown = await at.view.shows(one, b"ready")
-            at.kill(one)
-            assert (await at.wait(one)).signal == "SIGKILL"
-            await until(lambda: not is_running(int(shown.split()[1])))
-
-    run(story())
+    async with desk(tmp_path, grace=0.05) as at:
+        line = f"trap '' TERM; {FOREVER} & echo pid $!; echo ready; wait; {FOREVER}"
+        one = await at.sh(line)
+        shown = await at.view.shows(one, b"ready")
+        at.kill(one)
+        assert (await at.wait(one)).signal == "SIGKILL"
+        await until(lambda: not is_running(int(shown.split()[1])))
 
 
 # blocked, so that the request cannot come too early
@@ -801,16 +749,14 @@ sys.exit(7)
 """
 
 
-def test_a_command_may_clean_up_before_it_ends(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path, grace=LIMIT) as at:
-            one = await at.create(sys.executable, "-c", CLEANER)
-            await at.view.shows(one, b"ready")
-            at.kill(one)
-            assert (await at.wait(one)).exit_code == 7
-            assert at.output(one).output == "ready\ncleaned\n"
-
-    run(story())
+@in_real_time
+async def test_a_command_may_clean_up_before_it_ends(tmp_path: Path) -> None:
+    async with desk(tmp_path, grace=LIMIT) as at:
+        one = await at.create(sys.executable, "-c", CLEANER)
+        await at.view.shows(one, b"ready")
+        at.kill(one)
+        assert (await at.wait(one)).exit_code == 7
+        assert at.output(one).output == "ready\ncleaned\n"
 
 
 def test_what_a_shell_started_may_clean_up_though_the_shell_is_gone(tmp_path: Path) -> None:
@@ -844,19 +790,17 @@ DESCENDANTS = {
 
 @pytest.mark.parametrize("line", DESCENDANTS.values(), ids=DESCENDANTS)
 @pytest.mark.parametrize("how", ["kill", "release", "close"])
-def test_nothing_that_it_started_is_left(tmp_path: Path, line: str, how: str) -> None:
-    async def story() -> None:
-        async with desk(tmp_path, grace=0.05) as at:
-            one = await at.sh(line)
-            pid = int((await at.view.shows(one, b"\n")).split()[1])
-            assert is_running(pid)
-            if how == "close":
-                await at.terminals.close()
-            else:
-                getattr(at, how)(one)
-            await until(lambda: not is_running(pid))
-
-    run(story())
+@in_real_time
+async def test_nothing_that_it_started_is_left(tmp_path: Path, line: str, how: str) -> None:
+    async with desk(tmp_path, grace=0.05) as at:
+        one = await at.sh(line)
+        pid = int((await at.view.shows(one, b"\n")).split()[1])
+        assert is_running(pid)
+        if how == "close":
+            await at.terminals.close()
+        else:
+            getattr(at, how)(one)
+        await until(lambda: not is_running(pid))
 
 
 ESCAPED = """
@@ -867,20 +811,18 @@ signal.pause()
 """
 
 
-def test_what_escapes_to_another_session_does_not_hold_the_pipe(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            child = shlex.join([sys.executable, "-c", ESCAPED])
-            one = await at.sh(f"{child} & wait")
-            pid = int((await at.view.shows(one, b"\n")).split()[1])
-            await at.terminals.close()
-            assert is_running(pid)
-            os.kill(pid, signal.SIGKILL)
-
-    run(story())
+@in_real_time
+async def test_what_escapes_to_another_session_does_not_hold_the_pipe(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        child = shlex.join([sys.executable, "-c", ESCAPED])
+        one = await at.sh(f"{child} & wait")
+        pid = int((await at.view.shows(one, b"\n")).split()[1])
+        await at.terminals.close()
+        assert is_running(pid)
+        os.kill(pid, signal.SIGKILL)
 
 
-def test_the_dead_do_not_run_even_if_nobody_buries_them() -> None:
+def test_a_zombie_process_does_not_count_as_running() -> None:
     if not Path("/proc/self").exists():
         pytest.skip("needs /proc")
     with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
@@ -923,109 +865,98 @@ def test_a_flood_of_what_it_left_running_does_not_hold_up_its_end(tmp_path: Path
         run(story(let_go))
 
 
-def test_what_nobody_can_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_real_time
+async def test_a_process_that_cannot_be_killed_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(terminal_module, "LAST_WAIT", 0.05)
-
-    async def story() -> None:
-        view = View()
-        terminals = Terminals([tmp_path], on_update=view, grace=0.05)
-        at = Desk(terminals, view)
-        one = await at.sh(FOREVER)
-        process = terminals._terminals[one]._process
-        waiting = asyncio.ensure_future(at.wait(one))
-        await asyncio.sleep(0)
-        with monkeypatch.context() as powerless:
-            powerless.setattr(groups, "terminate", lambda _: None)
-            powerless.setattr(groups, "kill", lambda _: None)
-            await terminals.close()
-        assert await waiting == v1.TerminalExitStatus(exit_code=None, signal=None)
-        assert view.exits(one) == [v2.TerminalExitStatus(exit_code=None, signal=None)]
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(LIMIT)
-
-    run(story())
+    view = View()
+    terminals = Terminals([tmp_path], on_update=view, grace=0.05)
+    at = Desk(terminals, view)
+    one = await at.sh(FOREVER)
+    process = terminals._terminals[one]._process
+    waiting = asyncio.ensure_future(at.wait(one))
+    await asyncio.sleep(0)
+    with monkeypatch.context() as powerless:
+        powerless.setattr(groups, "terminate", lambda _: None)
+        powerless.setattr(groups, "kill", lambda _: None)
+        await terminals.close()
+    assert await waiting == v1.TerminalExitStatus(exit_code=None, signal=None)
+    assert view.exits(one) == [v2.TerminalExitStatus(exit_code=None, signal=None)]
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(LIMIT)
 
 
 # ---- closing ---------------------------------------------------------------------------------
 
 
-def test_closing_ends_everything_in_bounded_time(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path, grace=0.2) as at:
-            stubborn = f"trap '' TERM; echo ready; {FOREVER}"
-            ids = [await at.sh(stubborn) for _ in range(5)] + [await at.create("yes")]
-            for one in ids[:-1]:
-                await at.view.shows(one, b"ready")
-            at.release(ids[0])
-            waiters = [asyncio.ensure_future(at.wait(one)) for one in ids[1:]]
-            await asyncio.sleep(0)
-            start = time.monotonic()
-            await asyncio.gather(at.terminals.close(), at.terminals.close())
-            assert time.monotonic() - start < 2
-            signals = [(await waiter).signal for waiter in waiters]
-            assert signals == ["SIGKILL"] * 4 + ["SIGTERM"]
-            assert (await refusal(at.create("pwd"))).code == INVALID_REQUEST
-            assert (await refusal(at.wait(ids[1]))).code == RESOURCE_NOT_FOUND
-
-    run(story())
-
-
-def test_closing_in_a_hurry_ends_everything_all_the_same(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path, grace=1_000) as at:
-            one = await at.sh(f"trap '' TERM; echo ready; {FOREVER}")
+@in_real_time
+async def test_closing_ends_everything_in_bounded_time(tmp_path: Path) -> None:
+    async with desk(tmp_path, grace=0.2) as at:
+        stubborn = f"trap '' TERM; echo ready; {FOREVER}"
+        ids = [await at.sh(stubborn) for _ in range(5)] + [await at.create("yes")]
+        for one in ids[:-1]:
             await at.view.shows(one, b"ready")
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.02):
-                    await at.terminals.close()
-            assert at.view.exits(one) == [v2.TerminalExitStatus(exit_code=None, signal="SIGKILL")]
+        at.release(ids[0])
+        waiters = [asyncio.ensure_future(at.wait(one)) for one in ids[1:]]
+        await asyncio.sleep(0)
+        start = time.monotonic()
+        await asyncio.gather(at.terminals.close(), at.terminals.close())
+        assert time.monotonic() - start < 2
+        signals = [(await waiter).signal for waiter in waiters]
+        assert signals == ["SIGKILL"] * 4 + ["SIGTERM"]
+        assert (await refusal(at.create("pwd"))).code == INVALID_REQUEST
+        assert (await refusal(at.wait(ids[1]))).code == RESOURCE_NOT_FOUND
 
-    run(story())
+
+@in_real_time
+async def test_closing_in_a_hurry_ends_everything_all_the_same(tmp_path: Path) -> None:
+    async with desk(tmp_path, grace=1_000) as at:
+        one = await at.sh(f"trap '' TERM; echo ready; {FOREVER}")
+        await at.view.shows(one, b"ready")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await at.terminals.close()
+        assert at.view.exits(one) == [v2.TerminalExitStatus(exit_code=None, signal="SIGKILL")]
 
 
 # ---- how many --------------------------------------------------------------------------------
 
 
-def test_too_many_running_commands_are_refused(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path, limit_count=2) as at:
-            one, _ = [await at.sh(FOREVER) for _ in range(2)]
-            error = await refusal(at.create("pwd"))
-            assert error.code == INVALID_REQUEST
-            assert "2 terminals are running" in error.message
-            waiting = asyncio.ensure_future(at.wait(one))
-            await asyncio.sleep(0)
-            at.release(one)
-            await waiting
-            await until(lambda: not at.terminals._ending)
-            await at.sh(FOREVER)
-
-    run(story())
+@in_real_time
+async def test_too_many_running_commands_are_refused(tmp_path: Path) -> None:
+    async with desk(tmp_path, limit_count=2) as at:
+        one, _ = [await at.sh(FOREVER) for _ in range(2)]
+        error = await refusal(at.create("pwd"))
+        assert error.code == INVALID_REQUEST
+        assert "2 terminals are running" in error.message
+        waiting = asyncio.ensure_future(at.wait(one))
+        await asyncio.sleep(0)
+        at.release(one)
+        await waiting
+        await until(lambda: not at.terminals._ending)
+        await at.sh(FOREVER)
 
 
-def test_released_commands_count_until_they_have_ended(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path, limit_count=1, grace=0.1) as at:
-            one = await at.sh(f"trap '' TERM; echo ready; {FOREVER}")
-            await at.view.shows(one, b"ready")
-            at.release(one)
-            assert (await refusal(at.create("pwd"))).code == INVALID_REQUEST
-
-    run(story())
+@in_real_time
+async def test_released_commands_count_until_they_have_ended(tmp_path: Path) -> None:
+    async with desk(tmp_path, limit_count=1, grace=0.1) as at:
+        one = await at.sh(f"trap '' TERM; echo ready; {FOREVER}")
+        await at.view.shows(one, b"ready")
+        at.release(one)
+        assert (await refusal(at.create("pwd"))).code == INVALID_REQUEST
 
 
-def test_the_oldest_that_ended_makes_room_for_a_new_one(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with desk(tmp_path, limit_count=3) as at:
-            running = await at.sh(FOREVER)
-            ended = [await at.sh("exit 0") for _ in range(2)]
-            await asyncio.gather(*map(at.wait, ended))
-            await at.wait(await at.sh("exit 0"))
-            assert (await refusal(at.wait(ended[0]))).code == RESOURCE_NOT_FOUND
-            assert at.output(ended[1]).exit_status is not UNSET
-            assert at.output(running).exit_status is UNSET
-
-    run(story())
+@in_real_time
+async def test_the_oldest_that_ended_makes_room_for_a_new_one(tmp_path: Path) -> None:
+    async with desk(tmp_path, limit_count=3) as at:
+        running = await at.sh(FOREVER)
+        ended = [await at.sh("exit 0") for _ in range(2)]
+        await asyncio.gather(*map(at.wait, ended))
+        await at.wait(await at.sh("exit 0"))
+        assert (await refusal(at.wait(ended[0]))).code == RESOURCE_NOT_FOUND
+        assert at.output(ended[1]).exit_status is not UNSET
+        assert at.output(running).exit_status is UNSET
 
 
 # ---- the view --------------------------------------------------------------------------------
@@ -1051,23 +982,21 @@ def test_a_view_that_fails_does_not_stop_the_command(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["kill", "release"])
 @pytest.mark.parametrize("when", ["chunk", "exit"])
-def test_a_view_may_end_a_command_while_it_is_told_of_it(
+@in_real_time
+async def test_a_view_may_end_a_command_while_it_handles_its_update(
     tmp_path: Path, how: str, when: str
 ) -> None:
-    async def story() -> None:
-        wanted = v2.TerminalOutputChunk if when == "chunk" else v2.TerminalUpdate
-        view = View()
+    wanted = v2.TerminalOutputChunk if when == "chunk" else v2.TerminalUpdate
+    view = View()
 
-        def react(update: Update) -> None:
-            view(update)
-            known = update.terminal_id in at.terminals._terminals
-            if isinstance(update, wanted) and known:
-                getattr(at, how)(update.terminal_id)
+    def react(update: Update) -> None:
+        view(update)
+        known = update.terminal_id in at.terminals._terminals
+        if isinstance(update, wanted) and known:
+            getattr(at, how)(update.terminal_id)
 
-        async with desk(tmp_path, on_update=react) as at:
-            one = await at.sh(f"{FOREVER} & echo pid $!; exit 0")
-            pid = int((await view.shows(one, b"\n")).split()[1])
-            await until(lambda: not is_running(pid))
-            await until(lambda: len(view.exits(one)) == 1)
-
-    run(story())
+    async with desk(tmp_path, on_update=react) as at:
+        one = await at.sh(f"{FOREVER} & echo pid $!; exit 0")
+        pid = int((await view.shows(one, b"\n")).split()[1])
+        await until(lambda: not is_running(pid))
+        await until(lambda: len(view.exits(one)) == 1)

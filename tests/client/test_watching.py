@@ -13,7 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.idle_clock import SimulatedLoop, simulated, until
-from tests.support.raw_agent import IDLE, RUNNING, Problems, RawAgent, call, echo, said, talk
+from tests.support.raw_agent import (
+    IDLE,
+    RUNNING,
+    Problems,
+    RawAgent,
+    call,
+    chunk,
+    echo,
+    in_session,
+    talk,
+)
 from twofold.client.watching import ChangeCallback, ChangeFeed, ChangeQueue
 from twofold.peer.problems import Problem
 from twofold.session import Session
@@ -34,7 +44,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def chunk(message_id: str, text: str = "x") -> v2.AgentMessageChunk:
+def chunk_of(message_id: str, text: str = "x") -> v2.AgentMessageChunk:
     return v2.AgentMessageChunk(message_id, TextContent(text))
 
 
@@ -43,12 +53,12 @@ async def stream(
 ) -> None:
     """Apply `count` chunks of one message, one `every` so many seconds."""
     for _ in range(count):
-        add(session.apply(chunk("m")))
+        add(session.apply(chunk_of("m")))
         await asyncio.sleep(every)
 
 
 class Looks(list[tuple[float, list[Change]]]):
-    """When a view was told, and of what."""
+    """When a view was called, and with which changes."""
 
     def __call__(self, changes: list[Change]) -> None:
         self.append((now(), changes))
@@ -97,7 +107,7 @@ async def test_an_iterator_never_comes_more_often_than_its_rate(rate: float) -> 
 
 
 @simulated
-async def test_the_first_change_is_told_at_once() -> None:
+async def test_the_first_change_is_reported_at_once() -> None:
     looks, feed = Looks(), ChangeQueue()
     watching = asyncio.create_task(watch(feed, looks))
     await asyncio.sleep(5)
@@ -111,15 +121,15 @@ async def test_the_first_change_is_told_at_once() -> None:
 
 
 @simulated
-async def test_nothing_is_told_while_nothing_changes() -> None:
-    told, looks = Looks(), Looks()
-    callback, feed = ChangeCallback(told), ChangeQueue()
+async def test_nothing_is_reported_while_nothing_changes() -> None:
+    calls, looks = Looks(), Looks()
+    callback, feed = ChangeCallback(calls), ChangeQueue()
     watching = asyncio.create_task(watch(feed, looks))
     for _ in range(10):
         callback.add(())
         feed.add(())
         await asyncio.sleep(60)
-    assert (told, looks) == ([], [])
+    assert (calls, looks) == ([], [])
     feed.end()
     await watching
     assert looks == []
@@ -129,7 +139,7 @@ async def test_nothing_is_told_while_nothing_changes() -> None:
 async def test_a_view_that_lags_gets_one_list_that_names_everything() -> None:
     session, feed = Session("s"), ChangeQueue()
     for number in range(5000):
-        feed.add(session.apply(chunk(f"m{number % 3}")))
+        feed.add(session.apply(chunk_of(f"m{number % 3}")))
         feed.add(session.apply(v2.ToolCallUpdate("t", status="in_progress")))
     facts = await feed.next()
     assert facts == [
@@ -147,7 +157,7 @@ async def test_the_last_word_on_the_state_is_the_last_of_the_facts() -> None:
 
 
 @simulated
-async def test_without_a_rate_every_turn_of_the_loop_may_be_told() -> None:
+async def test_without_a_rate_every_turn_of_the_loop_may_be_reported() -> None:
     looks, feed = Looks(), ChangeQueue(0)
     watching = asyncio.create_task(watch(feed, looks))
     for _ in range(3):
@@ -162,7 +172,7 @@ async def test_without_a_rate_every_turn_of_the_loop_may_be_told() -> None:
 # ---- what is lost ----------------------------------------------------------------------------
 
 UPDATES = st.one_of(
-    st.builds(chunk, st.sampled_from("ab"), st.sampled_from(["x", "y"])),
+    st.builds(chunk_of, st.sampled_from("ab"), st.sampled_from(["x", "y"])),
     st.builds(
         lambda identity, status: v2.ToolCallUpdate(identity, status=status),
         st.sampled_from("tu"),
@@ -224,9 +234,9 @@ def test_facts_read_onto_a_copy_give_the_session(
 
 
 @simulated
-async def test_what_was_not_told_yet_is_told_at_the_end() -> None:
-    told, looks = Looks(), Looks()
-    callback, feed = ChangeCallback(told, 1), ChangeQueue(1)
+async def test_what_was_not_reported_yet_is_reported_at_the_end() -> None:
+    calls, looks = Looks(), Looks()
+    callback, feed = ChangeCallback(calls, 1), ChangeQueue(1)
     watching = asyncio.create_task(watch(feed, looks))
     for change in (UsageChanged(), ConfigChanged()):
         callback.add((change,))
@@ -235,14 +245,14 @@ async def test_what_was_not_told_yet_is_told_at_the_end() -> None:
     callback.end()
     feed.end()
     await watching
-    for seen in (told, looks):
+    for seen in (calls, looks):
         assert [changes for _, changes in seen] == [[UsageChanged()], [ConfigChanged()]]
 
 
 @simulated
-async def test_whoever_closes_a_feed_is_told_no_more() -> None:
-    told, closed = Looks(), []
-    callback, queue = ChangeCallback(told), ChangeQueue()
+async def test_a_closed_feed_reports_no_more() -> None:
+    calls, closed = Looks(), []
+    callback, queue = ChangeCallback(calls), ChangeQueue()
     feed = ChangeFeed(queue, on_close=lambda: closed.append(True))
     callback.add((UsageChanged(),))
     queue.add((UsageChanged(),))
@@ -250,7 +260,7 @@ async def test_whoever_closes_a_feed_is_told_no_more() -> None:
     feed.close()
     assert [changes async for changes in feed] == []
     await asyncio.sleep(10)
-    assert told == []
+    assert calls == []
     assert closed == [True]
 
 
@@ -278,27 +288,26 @@ async def test_a_callback_that_fails_is_reported_and_called_again() -> None:
 
 
 async def short_turn(agent: RawAgent) -> None:
-    prompt = await agent.heard("session/prompt")
+    prompt = await agent.receive("session/prompt")
     agent.answer(prompt, {"messageId": "u1"})
     agent.update(echo("hello"), RUNNING)
     for _ in range(1000):
-        agent.update(said("x"))
+        agent.update(chunk("x"))
     agent.update(call("t", "completed"), IDLE)
 
 
 @simulated
-async def test_a_session_tells_its_views_of_everything_and_not_per_chunk() -> None:
-    async with talk(2, {"session/close": {}}) as (client, agent):
-        session = await client.new_session("/work")
-        told, looks = Looks(), Looks()
-        session.on_change(told)
+async def test_a_session_reports_everything_to_its_views_and_not_per_chunk() -> None:
+    async with in_session(2, {"session/close": {}}) as (session, agent):
+        calls, looks = Looks(), Looks()
+        session.on_change(calls)
         watching = asyncio.create_task(watch(session.changes(), looks))
         answering = asyncio.create_task(short_turn(agent))
         await session.prompt("hello")
         await answering
         await session.close()
         await watching
-    for seen in (told, looks):
+    for seen in (calls, looks):
         assert len(seen) < 10
         facts = [change for _, changes in seen for change in changes]
         assert {EntryAdded(0), EntryAdded(1), EntryAdded(2)} <= set(facts)
@@ -308,57 +317,55 @@ async def test_a_session_tells_its_views_of_everything_and_not_per_chunk() -> No
 @simulated
 async def test_a_session_forgets_the_views_that_stopped_looking() -> None:
     problems = Problems()
-    async with talk(2, problems=problems) as (client, agent):
-        session = await client.new_session("/work")
-        told = Looks()
-        stop = session.on_change(told)
+    async with in_session(2, problems=problems) as (session, agent):
+        calls = Looks()
+        stop = session.on_change(calls)
         feed = session.changes()
-        agent.update(said("one"))
-        await until(lambda: told)
+        agent.update(chunk("one"))
+        await until(lambda: calls)
         stop.cancel()
         stop.cancel()
         feed.close()
-        agent.update(said("two"))
+        agent.update(chunk("two"))
         await until(lambda: session.state.entries[0].content[1:])
         await asyncio.sleep(1)
-        assert len(told) == 1
+        assert len(calls) == 1
         assert [changes async for changes in feed] == []
 
 
 @simulated
 async def test_a_view_of_a_session_that_is_gone_ends_at_once() -> None:
-    async with talk(2, {"session/close": {}}) as (client, _):
-        session = await client.new_session("/work")
+    async with in_session(2, {"session/close": {}}) as (session, _):
         await session.close()
         assert [changes async for changes in session.changes()] == []
 
 
 @simulated
-async def test_a_callback_can_be_told_before_its_time_and_is_not_told_twice() -> None:
-    told = Looks()
-    callback = ChangeCallback(told, 1)
+async def test_a_callback_can_be_called_before_its_time_and_is_not_called_twice() -> None:
+    calls = Looks()
+    callback = ChangeCallback(calls, 1)
     session = Session("s")
-    callback.add(session.apply(chunk("m")))
+    callback.add(session.apply(chunk_of("m")))
     await asyncio.sleep(0.1)
-    callback.add(session.apply(chunk("m")))
-    assert len(told) == 1
+    callback.add(session.apply(chunk_of("m")))
+    assert len(calls) == 1
     callback.flush()
-    assert [changes for _, changes in told] == [[EntryAdded(0)], [ContentAppended(0)]]
+    assert [changes for _, changes in calls] == [[EntryAdded(0)], [ContentAppended(0)]]
     callback.flush()
     await asyncio.sleep(5)
-    assert len(told) == 2
+    assert len(calls) == 2
 
 
 @simulated
-async def test_when_a_turn_has_ended_a_view_can_be_told_of_all_of_it() -> None:
+async def test_when_a_turn_has_ended_a_view_can_get_all_of_it() -> None:
     async with talk(2) as (client, agent):
         session = await client.new_session()
-        told = Looks()
-        session.on_change(told, 0.1)
-        agent.update(said("one"), session_id=session.session_id)
-        await until(lambda: bool(told))
-        agent.update(said("two"), session_id=session.session_id)
+        calls = Looks()
+        session.on_change(calls, 0.1)
+        agent.update(chunk("one"), session_id=session.session_id)
+        await until(lambda: bool(calls))
+        agent.update(chunk("two"), session_id=session.session_id)
         await until(lambda: len(session.state.messages["agent"]["m1"].content) == 2)
-        assert len(told) == 1
+        assert len(calls) == 1
         session.flush_changes()
-        assert [changes for _, changes in told] == [[EntryAdded(0)], [ContentAppended(0)]]
+        assert [changes for _, changes in calls] == [[EntryAdded(0)], [ContentAppended(0)]]
