@@ -1,0 +1,1 @@
+"""What clients, a server and the commands share: settings, known agents, and hosted sessions."""

@@ -1,0 +1,85 @@
+"""Which agent a command line means: the name of a known agent, a command, or nothing at all.
+
+One word that is no path, without `--` before it, is a name. Nothing is the default agent of the
+settings, or else the demo agent. Everything else is a command.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from twofold.errors import LocalError
+from twofold.host.known_agents import (
+    BUILT_IN_DEMO,
+    DEMO,
+    UnknownAgent,
+    known_agents,
+    resolve,
+)
+from twofold.host.settings import AgentSettings, Settings
+from twofold.host.state_files import state_file
+
+
+class ChosenAgent(Struct, frozen=True):
+    """The agent to start."""
+
+    command: list[str]
+    """The command that starts it."""
+    words: tuple[str, ...] = ()
+    """What names it on a command line: its name, or `--` and the command."""
+    env: Mapping[str, str] = {}
+    """Variables to set for it."""
+    settings: AgentSettings = AgentSettings()
+    """What the settings say about it; nothing for a command."""
+
+
+class NoDefaultAgent(LocalError):
+    """The settings name a default agent that does not exist."""
+
+    def __init__(self, origin: str, error: UnknownAgent) -> None:
+        super().__init__(f"{origin}: {error}")
+
+
+def is_name(words: Sequence[str], *, dashes: bool) -> bool:
+    """True if the words of a command line are the name of an agent, or none at all."""
+    return not words or (len(words) == 1 and not dashes and "/" not in words[0])
+
+
+def choose_agent(words: Sequence[str], *, dashes: bool, settings: Settings) -> ChosenAgent:
+    """The agent that a command line means.
+
+    Args:
+        words: The arguments behind the options.
+        dashes: Whether `--` is before them.
+        settings: The settings in effect.
+
+    Raises:
+        UnknownAgent: There is no agent of this name.
+        AgentNotInstalled: It is known, but not installed.
+        NoDefaultAgent: The settings name a default agent that does not exist.
+        BadRegistry: The registry file of the settings cannot be used.
+    """
+    if not is_name(words, dashes=dashes):
+        return ChosenAgent(list(words), ("--", *words))
+    name = words[0] if words else settings.values.agent or DEMO
+    try:
+        agent = resolve(name, known_agents(settings))
+    except UnknownAgent as error:
+        if words:
+            raise
+        raise NoDefaultAgent(settings.origin("agent"), error) from None
+    command = [*agent.command, *(_kept() if agent == BUILT_IN_DEMO else ())]
+    return ChosenAgent(command, (name,), agent.env, settings.agent(name))
+
+
+def _kept() -> list[str]:
+    """Options that have the demo agent keep its sessions, where that is possible."""
+    folder = state_file("demo-sessions")
+    if folder is None:
+        return []
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return []
+    return ["--keep", str(folder)] if os.access(folder, os.W_OK) else []
