@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.term.input import history
-from twofold.term.input.history import MOST_ENTRIES, keep_entry, read_entries
+from twofold.host import state_files
+from twofold.host.state_files import MOST_ENTRIES, keep_entry, read_entries
 
 ENTRIES = st.lists(st.lists(st.text(st.characters(codec=None)), min_size=1, max_size=3), max_size=5)
 
@@ -53,7 +53,7 @@ def test_the_last_thousand_entries_are_kept(tmp_path: Path) -> None:
 def test_the_file_never_grows_beyond_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "LARGEST", 1000)
+    monkeypatch.setattr(state_files, "LARGEST", 1000)
     path = tmp_path / "history"
     for number in range(40):
         keep_entry(path, [f"{number:0100}"])
@@ -66,7 +66,7 @@ def test_the_file_never_grows_beyond_its_bound(
 def test_of_a_file_that_is_too_large_the_end_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "LARGEST", 20)
+    monkeypatch.setattr(state_files, "LARGEST", 20)
     path = tmp_path / "history"
     path.write_text('["first, which is cut"]\n["second"]\n', "utf-8")
     assert read_entries(path) == [["second"]]

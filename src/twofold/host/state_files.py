@@ -1,8 +1,8 @@
-"""The history of the prompt, in a file that only its owner can read.
+"""Files that Twofold keeps for the user between two runs: entries that only the user can read.
 
-One entry is one line of JSON: a list of texts, alternately typed and pasted. The last thousand
-entries are kept, and at most a few megabytes of them. Nothing here raises: if the file cannot be
-read or written, there is no history. Only regular files are used.
+The history of the prompt is one, and the list of sessions another. One entry is one line of JSON: a
+list of texts. The last thousand entries are kept, and at most a few megabytes of them. Nothing here
+raises: if a file cannot be read or written, it has no entries. Only regular files are used.
 """
 
 import json
@@ -98,3 +98,13 @@ def _replace(path: Path, lines: list[bytes]) -> None:
     except OSError:
         os.unlink(name)
         raise
+
+
+def state_file(name: str) -> Path | None:
+    """A file of Twofold's state (XDG base directories); None without a home directory."""
+    base = os.environ.get("XDG_STATE_HOME")
+    try:
+        folder = Path(base) if base else Path.home() / ".local" / "state"
+    except RuntimeError:
+        return None
+    return folder / "twofold" / name
