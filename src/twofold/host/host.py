@@ -1,0 +1,511 @@
+"""The sessions that a server has open, each with an agent's process of its own.
+
+A host starts agents by name with the settings of the directory they work in, keeps the list of its
+sessions, and ends every agent when it is closed. There are bounds for processes, sessions and
+queued prompts, so that no number of clients makes it start or keep more. A name from a client is
+never run as a command.
+"""
+
+import asyncio
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from twofold.client.known_sessions import known_sessions, title
+from twofold.client.launch import Launch
+from twofold.client.login import wants_login
+from twofold.client.negotiate import WantedVersion
+from twofold.client.session_setup import SessionSetup
+from twofold.client.watching import ChangeCallback, Subscription
+from twofold.errors import LocalError, PeerError
+from twofold.host.agent_choice import ChosenAgent, choose_agent, is_name
+from twofold.host.hosted_session import QUEUED, HostedSession, StartsAgent, login_words
+from twofold.host.kept_sessions import KeptSession, keep_session, read_sessions
+from twofold.host.known_agents import UnknownAgent, installed, known_agents
+from twofold.host.session_facts import LONGEST_NAME, Fact
+from twofold.host.settings import Settings, load
+from twofold.host.state_files import state_file
+from twofold.peer.problems import Problem, described, log
+from twofold.policy import Policy
+from twofold.rpc.errors import RequestFailed
+from twofold.text import one_line
+from twofold.transport.commands import shown
+
+OnSessions: TypeAlias = Callable[[list[Fact]], None]
+MakePolicy: TypeAlias = Callable[[Settings], Policy]
+"""The rules for a session, from the settings of its directory."""
+
+LIST_RATE: Final = 5.0
+"""How often changes of the list of sessions are reported, per second, at most."""
+LISTING: Final = 60.0
+"""How many seconds an agent may take to start and to list its sessions."""
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """How much a host does at once."""
+
+    agents: int = 32
+    """Processes of agents."""
+    sessions: int = 100
+    """Sessions, those whose agent has ended included."""
+    queued: int = QUEUED
+    """Prompts that wait in one session."""
+
+
+class TooMany(LocalError):
+    """A limit of the host is reached.
+
+    Attributes:
+        limit: The limit.
+    """
+
+    def __init__(self, what: str, limit: int, advice: str) -> None:
+        super().__init__(f"This server has {limit} {what} already. {advice}")
+        self.limit = limit
+
+
+class NoSuchSession(LocalError):
+    """The host has no session of this id (any more)."""
+
+
+class NotADirectory(LocalError):
+    """A session cannot work there: it is no directory of this machine."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{one_line(path)} is not a directory on this machine. Name one that exists."
+        )
+
+
+class ListingFailed(PeerError):
+    """An agent could not list its sessions."""
+
+
+def rules_of_settings(settings: Settings) -> Policy:
+    """Only the rules of the settings; everything else is asked."""
+    return Policy(list(settings.rules))
+
+
+class Host:
+    """The sessions of a server.
+
+    Args:
+        agent: What names the default agent on the command line: a name, or a command.
+        dashes: Whether `--` was before it.
+        cwd: Where sessions work by default.
+        policy: Makes the rules of a session.
+        version: The protocol version to demand of agents.
+        limits: How much it does at once.
+        launch: Makes what starts an agent.
+    """
+
+    def __init__(
+        self,
+        agent: Sequence[str] = (),
+        *,
+        dashes: bool = False,
+        cwd: str | os.PathLike[str] = ".",
+        policy: MakePolicy = rules_of_settings,
+        version: WantedVersion | None = None,
+        limits: Limits | None = None,
+        launch: Callable[[ChosenAgent, Path, Policy], StartsAgent] | None = None,
+    ) -> None:
+        self.cwd = Path(cwd).absolute()
+        self.limits = limits or Limits()
+        self._words = list(agent)
+        self._dashes = dashes
+        self._policy = policy
+        self._version = version
+        self._launch = launch or self._process
+        self._hosted: dict[str, HostedSession] = {}
+        self._observers: list[OnSessions] = []
+        self._shown: list[Fact] = []
+        self._changes: ChangeCallback | None = None
+        self._listing: dict[tuple[str, str], asyncio.Task[list[Fact]]] = {}
+        self._ending: set[HostedSession] = set()
+        self._closed = False
+
+    # ---- what there is
+
+    @property
+    def sessions(self) -> list[Fact]:
+        """The sessions as a list shows them, the one with the last activity first."""
+        hosted = sorted(self._hosted.values(), key=lambda each: each.last_activity, reverse=True)
+        return [
+            {
+                "id": each.id,
+                "title": each.title,
+                "agent": each.agent_name,
+                "cwd": str(each.cwd),
+                "state": each.state,
+                "failure": each.failure,
+                "activity": each.last_activity,
+                "words": each.words,
+            }
+            for each in hosted
+        ]
+
+    def find(self, session_id: str) -> HostedSession:
+        """The session of an id; raises `NoSuchSession`."""
+        hosted = self._hosted.get(session_id)
+        if hosted is None:
+            raise NoSuchSession("This session is not open here any more.")
+        return hosted
+
+    def agents(self) -> list[Fact]:
+        """The agents that can be named, and whether they are installed; the default one first.
+
+        Raises:
+            SettingsError: A settings file cannot be used.
+            BadRegistry: The registry file of the settings cannot be used.
+        """
+        known = known_agents(load(self.cwd))
+        made = [
+            {
+                "name": name,
+                "description": one_line(agent.description),
+                "installed": installed(agent) is not None,
+            }
+            for name, agent in known.items()
+        ]
+        default = self.default_name
+        if default not in known:
+            own = {"name": default, "description": "the command of this server", "installed": True}
+            made.insert(0, own)
+        return sorted(made, key=lambda each: (each["name"] != default, not each["installed"]))
+
+    @property
+    def default_name(self) -> str:
+        """What the default agent is called."""
+        if is_name(self._words, dashes=self._dashes):
+            return self._words[0] if self._words else load(self.cwd).values.agent or "demo"
+        return shown(self._words)
+
+    def subscribe(self, callback: OnSessions) -> Subscription:
+        """Call `callback` with `sessions` when they have changed, a few times a second at most."""
+        self._observers = [*self._observers, callback]
+
+        def cancel() -> None:
+            self._observers = [each for each in self._observers if each is not callback]
+
+        return Subscription(cancel)
+
+    def _changed(self) -> None:
+        if self._changes is None:
+            self._changes = ChangeCallback(lambda _: self._report(), LIST_RATE)
+        if not self._closed:
+            self._changes.soon()
+
+    def _report(self) -> None:
+        sessions = self.sessions
+        if sessions == self._shown:
+            return
+        self._shown = sessions
+        for observer in self._observers:
+            try:
+                observer(sessions)
+            except Exception as error:
+                text = f"An observer of the sessions raised {described(error)}"
+                log(Problem("handler", text, error=error))
+
+    # ---- beginning and ending
+
+    async def new_session(
+        self,
+        agent: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        mode: str | None = None,
+    ) -> HostedSession:
+        """Begin a session; its agent is started meanwhile, and how that ends is in its `state`.
+
+        Args:
+            agent: The name of an agent; by default the one of this host.
+            cwd: Where it works.
+            mode: The mode to begin with, by its id.
+
+        Raises:
+            UnknownAgent: There is no agent of this name.
+            AgentNotInstalled: It is not installed.
+            NotADirectory: `cwd` is none.
+            SettingsError: A settings file cannot be used.
+            TooMany: There are too many sessions or agents.
+        """
+        return await self._begin(agent, cwd, mode=mode)
+
+    async def resume(
+        self,
+        agent_session: str,
+        agent: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+    ) -> HostedSession:
+        """Open a session of an agent again; one that is open here is returned as it is.
+
+        Args:
+            agent_session: Its id, as `resumable` lists it.
+            agent: As for `new_session`.
+            cwd: As for `new_session`.
+
+        Raises:
+            LocalError: As for `new_session`.
+        """
+        return await self._begin(agent, cwd, resume=agent_session)
+
+    async def _begin(
+        self,
+        agent: str | None,
+        cwd: str | os.PathLike[str] | None,
+        *,
+        mode: str | None = None,
+        resume: str | None = None,
+    ) -> HostedSession:
+        place = await self._place(agent, cwd)
+        if resume is not None:
+            for each in self._hosted.values():
+                if (each.agent_session, each.agent_name) == (resume, place.name):
+                    return each
+        self._check_room()
+        settings, chosen = place.settings, place.agent
+        setup = SessionSetup(
+            mcp_servers=tuple(settings.mcp_servers()),
+            mode=mode or chosen.settings.mode,
+            options=chosen.settings.options,
+        )
+        hosted = HostedSession(
+            place.name,
+            place.cwd,
+            lambda: self._launch(chosen, place.cwd, self._policy(settings)),
+            command=chosen.command,
+            log_in=place.log_in,
+            setup=setup,
+            resume=resume,
+            on_change=self._changed,
+            queued=self.limits.queued,
+        )
+        for warning in settings.warnings:
+            hosted.add_warning(warning)
+        hosted.on_first_prompt = lambda: _keep(hosted, chosen)
+        kept = _kept(chosen).get(resume or "")
+        if kept is not None:
+            hosted.first_words = kept.first_words
+            hosted.rename(kept.title)
+        self._hosted[hosted.id] = hosted
+        hosted.start()
+        self._changed()
+        return hosted
+
+    def _check_room(self) -> None:
+        if self._closed:
+            raise LocalError("This server is being stopped.")
+        if len(self._hosted) >= self.limits.sessions:
+            advice = "Close one that is not needed any more."
+            raise TooMany("sessions", self.limits.sessions, advice)
+        self._check_agents()
+
+    def _check_agents(self, besides: HostedSession | None = None) -> None:
+        there = [*self._hosted.values(), *self._ending]
+        running = sum(each.is_running for each in there if each is not besides)
+        running += len(self._listing)
+        if running >= self.limits.agents:
+            advice = "Close a session that is not needed any more."
+            raise TooMany("agents running", self.limits.agents, advice)
+
+    def restart(self, session_id: str) -> None:
+        """Start the agent of a session again, and resume the session.
+
+        Raises:
+            NoSuchSession: The host has no such session.
+            TooMany: There are too many agents.
+            LocalError: The agent still runs.
+        """
+        hosted = self.find(session_id)
+        self._check_agents(besides=hosted)  # its own agent ends before it is started again
+        hosted.restart()
+
+    async def close_session(self, session_id: str) -> None:
+        """End the agent of a session, and forget the session; raises `NoSuchSession`."""
+        hosted = self.find(session_id)
+        del self._hosted[session_id]
+        self._changed()
+        self._ending.add(hosted)
+        try:
+            await hosted.close()
+        finally:
+            self._ending.discard(hosted)
+
+    async def delete(self, session_id: str) -> None:
+        """Have the agent delete a session for good, and close it.
+
+        Raises:
+            NoSuchSession: The host has no such session.
+            NotRunning: Its agent does not run.
+            NotSupported: The agent cannot delete sessions.
+            RequestFailed: The agent refused.
+        """
+        await self.find(session_id).delete()
+        if session_id in self._hosted:
+            await self.close_session(session_id)
+
+    def rename(self, session_id: str, title: str) -> None:
+        """Give a session a title; agents have no request for that, so it is kept here.
+
+        Raises:
+            NoSuchSession: The host has no such session.
+        """
+        hosted = self.find(session_id)
+        hosted.rename(title)
+        hosted.on_first_prompt()
+
+    def hurry(self) -> None:
+        """End all agents without waiting for them to end by themselves."""
+        for hosted in [*self._hosted.values(), *self._ending]:
+            hosted.hurry()
+
+    async def close(self) -> None:
+        """End every agent and everything that they started."""
+        self._closed = True
+        listing = list(self._listing.values())
+        for task in listing:
+            task.cancel()
+        await asyncio.gather(
+            *(each.close() for each in [*self._hosted.values(), *self._ending]),
+            return_exceptions=True,
+        )
+        if listing:
+            await asyncio.wait(listing)
+        if self._changes is not None:
+            self._changes.close()
+        self._observers = []
+
+    # ---- sessions that an agent has
+
+    async def resumable(
+        self, agent: str | None = None, cwd: str | os.PathLike[str] | None = None
+    ) -> list[Fact]:
+        """The sessions of a directory that an agent has, the last updated first.
+
+        The agent is started for it if it does not run already, and ended after it. Questions for
+        the same list at the same time share one process. For an agent that cannot list its
+        sessions, those that were begun on this machine are listed.
+
+        Returns:
+            For each its `session` id, its `title`, its `cwd`, and when it was `updated` (ISO 8601).
+
+        Raises:
+            ListingFailed: The agent did not list them, for example because it requires a login.
+            LocalError: As for `new_session`.
+        """
+        place = await self._place(agent, cwd)
+        identity = place.name, str(place.cwd)
+        task = self._listing.get(identity)
+        if task is None:
+            self._check_agents()
+            task = self._listing[identity] = asyncio.create_task(self._list(place))
+            task.add_done_callback(partial(self._listed, identity))
+        return await asyncio.shield(task)
+
+    def _listed(self, identity: tuple[str, str], task: "asyncio.Task[list[Fact]]") -> None:
+        del self._listing[identity]
+        if not task.cancelled():
+            task.exception()  # those who asked may be gone
+
+    async def _list(self, place: "_Place") -> list[Fact]:
+        starter = self._launch(place.agent, place.cwd, Policy())
+        try:
+            async with asyncio.timeout(LISTING), starter.client() as client:
+                try:
+                    lists, infos = client.can("list"), []
+                    if lists:
+                        infos = (await known_sessions(client, place.cwd)).sessions
+                    reopens = client.can("load") or client.can("resume")
+                except RequestFailed as error:
+                    words = login_words(client, place.log_in) if wants_login(error) else str(error)
+                    raise ListingFailed(one_line(words)) from None
+        except TimeoutError:
+            reason = f"The agent did not list its sessions within {LISTING:g} seconds."
+            raise ListingFailed(reason) from None
+        kept = _kept(place.agent)
+        made: dict[str, Fact] = {}
+        for info in infos:
+            known = kept.get(info.session_id)
+            given = (known.title if known else "") or title(info, LONGEST_NAME)
+            made[info.session_id] = {
+                "session": info.session_id,
+                "title": given or (known.first_words if known else ""),
+                "cwd": one_line(info.cwd),
+                "updated": info.updated_at or None,
+            }
+        if not lists:
+            for known in reversed(kept.values()):
+                if Path(known.cwd) == place.cwd:
+                    made[known.session_id] = {
+                        "session": known.session_id,
+                        "title": known.title or known.first_words,
+                        "cwd": known.cwd,
+                        "updated": known.updated_at,
+                    }
+        return [each for each in made.values() if reopens and _is_sendable(each["session"])]
+
+    # ---- agents
+
+    async def _place(self, agent: str | None, cwd: str | os.PathLike[str] | None) -> "_Place":
+        return await asyncio.to_thread(self._find_place, agent, cwd)
+
+    def _find_place(self, agent: str | None, cwd: str | os.PathLike[str] | None) -> "_Place":
+        """Read the settings, and find the agent; this reads files."""
+        given = os.path.expanduser(cwd) if cwd is not None else os.fspath(self.cwd)
+        try:
+            folder = Path(os.path.abspath(os.path.join(self.cwd, given)))
+            if not folder.is_dir():
+                raise NotADirectory(str(folder))
+        except ValueError:  # it holds a null character
+            raise NotADirectory(os.fspath(given)) from None
+        settings = load(folder)
+        words, dashes = self._words, self._dashes
+        is_command = not is_name(words, dashes=dashes)
+        if agent is not None and not (is_command and agent == self.default_name):
+            if not is_name([agent], dashes=False):
+                raise UnknownAgent(agent, list(known_agents(settings)))
+            words, dashes = [agent], False
+        chosen = choose_agent(words, dashes=dashes, settings=settings)
+        name = chosen.words[0] if is_name(words, dashes=dashes) else shown(words)
+        log_in = shlex.join(["twofold", "run", "--cwd", str(folder), *chosen.words])
+        return _Place(chosen, name, folder, settings, log_in)
+
+    def _process(self, agent: ChosenAgent, cwd: Path, policy: Policy) -> StartsAgent:
+        return Launch(agent.command, cwd=cwd, env=agent.env, version=self._version, policy=policy)
+
+
+class _Place(Struct, frozen=True):
+    """An agent, and where it works."""
+
+    agent: ChosenAgent
+    name: str
+    cwd: Path
+    settings: Settings
+    log_in: str
+    """The command with which a person logs in at a terminal."""
+
+
+def _kept(agent: ChosenAgent) -> dict[str, KeptSession]:
+    return read_sessions(state_file("sessions"), agent.command)
+
+
+def _keep(hosted: HostedSession, agent: ChosenAgent) -> None:
+    """Write first words and title to the file that the terminal client reads, too."""
+    if hosted.agent_session is not None and hosted.first_words:
+        file, words = state_file("sessions"), (hosted.first_words, hosted.own_title)
+        keep_session(file, agent.command, hosted.agent_session, hosted.cwd, *words)
+
+
+def _is_sendable(identity: str) -> bool:
+    """Whether an id is text of which a message can be made."""
+    try:
+        identity.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
