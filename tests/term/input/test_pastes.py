@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.term.input.prompt import MOST_CHARACTERS, MOST_LINES, Pastes
+from twofold.term.input.pastes import MOST_CHARACTERS, MOST_LINES, Pastes
 
 LONG = "\n".join(["a line"] * 2000)
 
