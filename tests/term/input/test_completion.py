@@ -1,5 +1,6 @@
 """What is offered while a person types: commands, values and paths."""
 
+import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,10 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from tests.support.settings import EVIL, MODES, SET, session
+from twofold.client.mentions import missing, parts_of
+from twofold.host.file_index import listing_of
 from twofold.session import Session
-from twofold.term.input.completion import MOST, InputCompleter, is_completed
-from twofold.term.input.mentions import parts_of
+from twofold.term.input.completion import MOST, InputCompleter, found_paths, is_completed
 from twofold.term.input.slash_commands import CLIENT_COMMANDS
 from twofold.text.safe import one_line
 from twofold.wire import v2
@@ -53,7 +55,7 @@ def test_a_slash_offers_the_commands_of_the_client_and_of_the_agent(cwd: Path) -
 
 
 OFFERED = {
-    "a beginning": ("/co", ["/config"]),
+    "a beginning": ("/co", ["/config", "/copy"]),
     "whatever the case": ("/QU", ["/quit"]),
     "nothing like it": ("/xyz", []),
     "a command without arguments": ("/help ", []),
@@ -228,3 +230,54 @@ def test_a_name_is_offered_so_that_it_is_found_again_or_not_at_all(
 )
 def test_something_is_offered_only_for_commands_and_open_mentions(text: str, offered: bool) -> None:
     assert is_completed(Document(text)) is offered
+
+
+# ---- paths of the whole tree -----------------------------------------------------------------
+
+
+def searched(text: str, cwd: Path) -> list[str]:
+    """What the input would be for each completion, those of the whole tree included."""
+
+    async def found() -> list[str]:
+        completer = InputCompleter(lambda: SET, cwd)
+        made = completer.get_completions_async(Document(text), CompleteEvent())
+        return [text[: len(text) + each.start_position] + each.text async for each in made]
+
+    return asyncio.run(found())
+
+
+SEARCHED: dict[str, tuple[str, list[str]]] = {
+    "a file below": ("@twn", ["@src/twin.py"]),
+    "nearby first": ("@s", ["@Samples/", "@setup.py", "@src/", "@sub.dir/"]),
+    "a directory": ("@twof", ["@src/twofold/"]),
+    "across directories": ("@src/x", ["@src/x.py"]),
+    "quoted where it must be": ("@thr", ['@"my docs/three"']),
+    "within quotes": ('@"thr', ['@"my docs/three"']),
+    "nothing like it": ("@zzz", []),
+    "a directory is only listed": ("@src/", ["@src/twin.py", "@src/twofold/", "@src/x.py"]),
+    "from here": ("@./twn", []),
+    "an absolute path": ("@/twn", []),
+}
+
+
+@pytest.mark.parametrize(("text", "made"), SEARCHED.values(), ids=list(SEARCHED))
+def test_paths_are_found_by_their_letters(text: str, made: list[str], cwd: Path) -> None:
+    (cwd / "src" / "twofold" / "keep").touch()
+    found = searched(text, cwd)
+    assert found[: len(made)] == made
+    assert bool(found) == bool(made)
+
+
+@given(st.text("steupy./", min_size=1, max_size=4))
+def test_whatever_is_found_is_there_and_offered_once(cwd: Path, needle: str) -> None:
+    found = searched(f"@{needle}", cwd)
+    assert len(found) == len(set(found))
+    for text in found:
+        assert not missing(text, cwd)
+
+
+def test_what_is_not_there_any_more_is_not_offered(tmp_path: Path) -> None:
+    (tmp_path / "there").touch()
+    assert [each.path for each in found_paths("e", listing_of(["there", "gone"]), tmp_path)] == [
+        "there"
+    ]

@@ -12,10 +12,11 @@ from tests.support.screens import MemoryTerminal, memory_writer
 from tests.support.simulated import simulate
 from twofold.term.input.keys import Keyboard
 from twofold.term.input.menu import Menu, choose
+from twofold.term.input.picker import Entry
 from twofold.term.lines import cells, plain
 
 UP, DOWN, PAGE_DOWN, ENTER, ESCAPE = "\x1b[A", "\x1b[B", "\x1b[6~", "\r", "\x1b"
-MANY = [f"session {number}" for number in range(30)]
+MANY = [Entry(f"session {number}") for number in range(30)]
 
 
 def shown(menu: Menu, width: int = 50, height: int = 10) -> list[str]:
@@ -55,15 +56,15 @@ def test_enter_chooses_what_is_marked_and_a_digit_what_it_counts(
 
 
 def test_a_digit_beyond_the_choices_is_nothing() -> None:
-    assert Menu("Which?", ["a", "b"]).chosen_by("3") is None
+    assert Menu("Which?", [Entry("a"), Entry("b")]).chosen_by("3") is None
 
 
 def test_the_choices_stand_between_a_title_and_a_hint() -> None:
-    menu = Menu("Which?", ["one", "two"])
+    menu = Menu("Which?", [Entry("one"), Entry("two", "its details")])
     menu.move("down")
     assert shown(menu) == [
-        *("Which?", "  one", "> two"),
-        "Up and Down move, Enter chooses, Esc leaves",
+        *("? Which?", "  1 one", "❯ 2 two  its details"),
+        "  Up and Down move, Enter chooses, Esc leaves",
     ]
 
 
@@ -74,7 +75,7 @@ def test_the_mark_is_seen_on_any_screen(at: int, width: int, height: int) -> Non
     rows = menu.rows(width, height)
     assert len(rows) <= height
     assert all(cells(row) <= width for row in rows)
-    assert [plain(row)[:2] for row in rows].count("> "[:width]) == 1 or width < 3
+    assert [plain(row)[:2] for row in rows].count("❯ "[:width]) == 1 or width < 3
 
 
 @given(st.integers(0, 29))
@@ -153,14 +154,16 @@ def test_what_is_typed_ahead_is_shown_below_the_menu_and_how_to_choose_then() ->
     async def main() -> None:
         with create_pipe_input() as source:
             keys = Keyboard(source, lambda key: False)
-            choosing = asyncio.create_task(choose(writer, keys, "Which?", ["one", "two"]))
+            choosing = asyncio.create_task(
+                choose(writer, keys, "Which?", [Entry("one"), Entry("two", "its details")])
+            )
             await asyncio.sleep(0.1)
-            assert terminal.screen[-1] == "Press Tab to choose, Esc leaves"
+            assert terminal.screen[-1] == "  Press Tab to choose, Esc leaves"
             await asyncio.sleep(SILENT)
-            assert terminal.screen[-1] == "Up and Down move, Enter chooses, Esc leaves"
+            assert terminal.screen[-1] == "  Up and Down move, Enter chooses, Esc leaves"
             source.send_text("hello")
             await asyncio.sleep(SILENT)
-            assert terminal.screen[-2:] == ["Press Tab to choose, Esc leaves", "> hello"]
+            assert terminal.screen[-2:] == ["  Press Tab to choose, Esc leaves", "> hello"]
             choosing.cancel()
             await asyncio.wait([choosing])
 

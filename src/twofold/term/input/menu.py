@@ -8,14 +8,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from twofold.term.block_lines import INDENT
 from twofold.term.input.guard import DELIBERATE, TimedGuard
 from twofold.term.input.keys import ESCAPE, Keyboard, typed_rows
-from twofold.term.lines import Row, cut, line
+from twofold.term.input.picker import Entry, entry_row
+from twofold.term.lines import Line, Parts, Row, cut
 from twofold.term.terminal_writer import TerminalWriter
 
 _OPEN: Final = "Up and Down move, Enter chooses, Esc leaves"
 _CLOSED: Final = "Press Tab to choose, Esc leaves"
 _HOW: Final = "A key chooses after one second without any key, or after Tab."
+_DIGITS: Final = 9
+"""How many entries have a key of their own."""
 _DUMB_ROWS: Final = 12
 """How many rows the menu has on a dumb terminal, where it is printed again for every move."""
 _STEPS: Final = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -10, "pagedown": 10}
@@ -25,30 +29,33 @@ _LEAVE: Final = frozenset({ESCAPE, "c-c", "c-d"})
 class Menu:
     """The entries, and which of them is marked."""
 
-    def __init__(self, title: str, choices: Sequence[str]) -> None:
+    def __init__(self, title: str, choices: Sequence[Entry]) -> None:
         self._title = title
         self._choices = choices
         self.at = 0
 
     def rows(self, width: int, height: int, *, opened: bool = True) -> list[Row]:
         """The entries around the mark, as many as fit; `opened` if a key would choose now."""
-        title = line(self._title, "bold").rows(width)
-        hint = [cut(((_OPEN if opened else _CLOSED, "dim"),), width)]
+        head = (("? ", "bold magenta"),)
+        title = Line(((self._title, "bold magenta"),), head=head).rows(width)
+        hint = [cut(((INDENT, ""), (_OPEN if opened else _CLOSED, "dim")), width)]
         if height < len(title) + 3:  # the entries are needed most
             title, hint = [], []
         room = max(1, height - len(title) - len(hint))
         start = max(0, min(self.at - room // 2, len(self._choices) - room))
         made: list[Row] = []
         for number in range(start, min(start + room, len(self._choices))):
-            mark, style = ("> ", "bold") if number == self.at else ("  ", "")
-            made.append(cut(((mark, "green"), (self._choices[number], style)), width))
+            key = f"{number + 1}" if number < _DIGITS else " "
+            keys: Parts = ((f"{key} ", "bold" if opened else "dim"),)
+            here = number == self.at
+            made.append(entry_row(self._choices[number], width, keys, here=here))
         return [*title, *made, *hint]
 
     def chosen_by(self, key: str) -> int | None:
         """The index of the entry that a key chooses; None if it chooses none."""
         if key == "c-m":
             return self.at
-        if key.isdecimal() and 0 < int(key) <= min(9, len(self._choices)):
+        if key.isdecimal() and 0 < int(key) <= min(_DIGITS, len(self._choices)):
             return int(key) - 1
         return None
 
@@ -61,7 +68,7 @@ class Menu:
 
 
 async def choose(
-    writer: TerminalWriter, keys: Keyboard, title: str, choices: Sequence[str]
+    writer: TerminalWriter, keys: Keyboard, title: str, choices: Sequence[Entry]
 ) -> int | None:
     """Show a menu until the person has chosen.
 
