@@ -196,6 +196,19 @@ def test_what_follows_an_answer_at_once_belongs_to_it_and_is_kept() -> None:
     assert not person.guard.burst
 
 
+def test_keys_for_something_that_has_ended_send_nothing_until_a_silence() -> None:
+    person = Person().show()
+    person.press("x")
+    person.wait(SILENCE * 5)
+    person.guard.hold(person.now)
+    person.wait(SILENCE * 0.9)
+    person.press("c-m")
+    assert person.guard.burst
+    person.wait(SILENCE)
+    person.press("c-m")
+    assert not person.guard.burst
+
+
 def test_the_next_question_starts_anew() -> None:
     person = Person().show().wait(SILENCE)
     person.press("y")

@@ -166,7 +166,8 @@ def test_with_something_typed_ahead_a_deliberate_key_comes_first() -> None:
         await asyncio.sleep(3600)
         assert not questions.is_open()
         assert not questions.press("y")
-        assert questions.press("c-i")
+        assert not questions.press("c-i"), "behind a text Tab completes"
+        assert questions.press("c-y")
         assert questions.is_open()
         assert questions.press("y")
         assert await asking == ONCE
@@ -271,6 +272,81 @@ def test_a_question_that_is_cancelled_goes_away(number: int) -> None:
     simulate(main())
 
 
+# ---- the reason of a rejection ---------------------------------------------------------------
+
+
+async def opened_reason(questions: Questions) -> None:
+    await turns()
+    questions.rows(60)
+    await asyncio.sleep(SILENCE)
+    assert questions.press("r")
+    assert questions.asks_reason
+
+
+def test_a_reason_rejects_once_and_is_kept_with_the_question() -> None:
+    async def main() -> None:
+        questions, question = Questions(), asks([NEVER, NO, ONCE])
+        asking = asyncio.create_task(questions.ask(question))
+        await opened_reason(questions)
+        assert not any(questions.press(key) for key in ["y", "n", "d", "escape", "c-m", "c-i"])
+        assert questions.reject("use make")
+        assert await asking == NO
+        assert question.reason == "use make"
+        assert not questions.asks_reason
+        assert questions.in_burst
+        assert not questions.reject("again")
+
+    simulate(main())
+
+
+def test_who_goes_back_from_a_reason_is_asked_anew() -> None:
+    async def main() -> None:
+        questions, question = Questions(), asks()
+        asking = asyncio.create_task(questions.ask(question))
+        await opened_reason(questions)
+        await asyncio.sleep(SILENCE)
+        questions.leave_reason()
+        questions.rows(60)
+        assert not questions.press("n")
+        await asyncio.sleep(SILENCE)
+        assert questions.press("y")
+        assert await asking == ONCE
+        assert question.reason == ""
+
+    simulate(main())
+
+
+def test_a_reason_ends_with_its_question() -> None:
+    async def main() -> None:
+        questions = Questions()
+        asking = asyncio.create_task(questions.ask(asks()))
+        await opened_reason(questions)
+        await asyncio.sleep(SILENCE * 5)
+        asking.cancel()
+        await turns()
+        assert not questions.asks_reason
+        assert not questions.reject("too late")
+        questions.note_key()
+        assert questions.in_burst
+
+    simulate(main())
+
+
+def test_no_reason_is_asked_for_where_the_agent_does_not_offer_to_reject_once() -> None:
+    async def main() -> None:
+        questions = Questions()
+        asking = asyncio.create_task(questions.ask(asks([ONCE, NEVER])))
+        await turns()
+        assert "reason" not in shown(questions)
+        await asyncio.sleep(SILENCE)
+        assert not questions.press("r")
+        assert not questions.asks_reason
+        asking.cancel()
+        await asyncio.wait([asking])
+
+    simulate(main())
+
+
 # ---- what is to be seen ----------------------------------------------------------------------
 
 
@@ -293,7 +369,7 @@ def test_a_question_shows_what_would_happen_and_the_keys() -> None:
         "  in /home/me/project",
         "  $ make all  … 1 more line",
         "  y Run it (allow once)   n Do not run it (reject once)",
-        "  Esc reject",
+        "  r reject with a reason   Esc reject",
     ]
 
 
@@ -307,7 +383,8 @@ def test_a_question_about_a_tool_call_shows_its_command_and_its_paths() -> None:
     rows = seen(asks([NO], "Edit?", v2.ToolCallPermissionSubject(call)))
     assert rows == [
         *("", "? Edit?  (edit)", "  $ sed -i s/a/b/ a.py", "  │ /src/a.py", "  │ /src/b.py"),
-        "  n Do not run it (reject once)   Esc reject",
+        "  n Do not run it (reject once)   r reject with a reason",
+        "  Esc reject",
     ]
 
 
@@ -483,7 +560,7 @@ def test_a_question_costs_the_same_however_many_wait(monkeypatch: pytest.MonkeyP
         made.append(request.title)
         return question_block(request, **rest)
 
-    monkeypatch.setattr("twofold.term.question_lines.question_block", counted)
+    monkeypatch.setattr("twofold.client.permissions.question_block", counted)
 
     async def main() -> None:
         questions = Questions()

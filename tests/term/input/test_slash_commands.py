@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from tests.support.settings import EMPTY, EVIL, MODEL, SET, WEB, session, ungrouped
+from tests.support.settings import EMPTY, EVIL, MODEL, MODES, SET, WEB, session, ungrouped
 from twofold.errors import LocalError
 from twofold.session import Session
 from twofold.term.input.slash_commands import (
@@ -12,7 +13,10 @@ from twofold.term.input.slash_commands import (
     MOST_LISTED,
     MOST_OFFERED,
     AmbiguousName,
+    NoModels,
     NoModes,
+    NoOtherMode,
+    NotANumber,
     Setting,
     SlashCommand,
     TakesNoArgument,
@@ -23,10 +27,14 @@ from twofold.term.input.slash_commands import (
     check_command,
     config_lines,
     find_mode,
+    find_model,
     find_setting,
     help_lines,
     mode_lines,
+    model_lines,
+    next_mode,
     parse_command,
+    parse_number,
     text_to_send,
     usage_lines,
 )
@@ -84,7 +92,7 @@ SENT = {
     "twice the slash of theirs": ("//web cats", "/web cats"),
     "over lines": ("//plan\nall of it", "/plan\nall of it"),
     "a comment": ("// mode", "// mode"),
-    "a word that nobody knows": ("//clear it", "/clear it"),
+    "a word that nobody knows": ("//xyzzy it", "/xyzzy it"),
     "code": ("//modern\nx = 1", "//modern\nx = 1"),
     "the address of a host": ("//host/share", "//host/share"),
     "two slashes": ("//", "//"),
@@ -101,8 +109,8 @@ SLIPS = {
     "a slip": ("/usge", "Did you mean /usage?"),
     "another case": ("/HELP", "Did you mean /help?"),
     "the beginning of several": ("/w", "Did you mean /web or /wait?"),
-    "nothing like it": ("/clear", "There is no /clear. Nothing was sent: /help lists"),
-    "with an argument": ("/mod plan", "Did you mean /mode?"),
+    "nothing like it": ("/xyzzy", "There is no /xyzzy. Nothing was sent: /help lists"),
+    "with an argument": ("/mod plan", "Did you mean /mode or /model?"),
 }
 
 
@@ -118,7 +126,7 @@ def test_a_word_behind_a_slash_that_nobody_knows_is_not_sent(text: str, told: st
 
 @pytest.mark.parametrize(
     "text",
-    ["/web cats", "/help", "/usr/bin is", " /clear", "//clear", "/", "/2 of 3", "/a\nb"],
+    ["/web cats", "/help", "/usr/bin is", " /clear", "//xyzzy", "/", "/2 of 3", "/a\nb"],
 )
 def test_what_is_known_or_no_word_is_sent(text: str) -> None:
     check_command(text, session(commands=("web",)))
@@ -156,6 +164,45 @@ def test_an_agent_without_modes_is_told_so() -> None:
         find_mode("plan", session(MODEL))
     with pytest.raises(NoModes):
         mode_lines(session(MODEL))
+
+
+def test_the_next_mode_follows_the_current_one_and_the_first_the_last() -> None:
+    assert next_mode(SET) == "code"
+    modes = replace(MODES, current_value="code")
+    assert next_mode(session(modes)) == "ask"
+    assert next_mode(session(replace(MODES, current_value="gone"))) == "ask"
+
+
+def test_without_another_mode_there_is_no_next_one() -> None:
+    with pytest.raises(NoModes):
+        next_mode(session(MODEL))
+    with pytest.raises(NoOtherMode):
+        next_mode(session(replace(MODES, options=MODES.options[:1])))
+
+
+def test_a_model_is_found_and_shown_like_a_mode() -> None:
+    assert find_model("big one", MODEL, SET) == "big-1"
+    assert "  * big-1  Big One" in shown(model_lines(MODEL, SET))
+    with pytest.raises(UnknownValue):
+        find_model("huge", MODEL, SET)
+
+
+def test_an_agent_that_offers_no_models_may_have_a_command_for_it() -> None:
+    with pytest.raises(NoModels, match=r"no choice of models in this session\.$"):
+        model_lines(None, EMPTY)
+    with pytest.raises(NoModels, match="//model sends"):
+        find_model("big", None, session(commands=("model",)))
+
+
+@pytest.mark.parametrize(("argument", "number"), [("", None), ("1", 1), ("007", 7)])
+def test_a_command_takes_a_number_or_nothing(argument: str, number: int | None) -> None:
+    assert parse_number("copy", argument) == number
+
+
+@pytest.mark.parametrize("argument", ["0", "-1", "x", "1 2", "9" * 20, "²", "١"])
+def test_anything_else_is_no_number(argument: str) -> None:
+    with pytest.raises(NotANumber, match="/copy takes a number from 1 on"):
+        parse_number("copy", argument)
 
 
 SETTINGS = {

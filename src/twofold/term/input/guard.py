@@ -64,6 +64,11 @@ class Guard:
         self._last = now
         self._quiet = False
 
+    def hold(self, now: float) -> None:
+        """Keys were meant for something that ends now: until a silence they send nothing."""
+        self.note_key(now)
+        self.burst = True
+
     def elapse(self, now: float) -> None:
         """Time has passed."""
         due = self.due
@@ -170,6 +175,11 @@ class TimedGuard:
     def note_key(self) -> None:
         """A key was pressed for anything else."""
         self._guard.note_key(_now())
+        self._watch()
+
+    def hold(self) -> None:
+        """Keys were meant for something that ends now: until a silence they send nothing."""
+        self._guard.hold(_now())
         self._watch()
 
     def press(self, key: str, *, answers: bool, twice: bool, alone: bool, ahead: bool) -> Verdict:

@@ -23,6 +23,7 @@ OnKey: TypeAlias = Callable[[str], bool]
 """Called with the name of a key (`a`, `c-c`, `escape`, …); returns True if it takes the key."""
 
 ESCAPE: Final = "escape"
+TAB: Final = "c-i"
 _PATIENCE: Final = 0.1
 """How many seconds an Escape may still be the beginning of another key."""
 _LONGEST: Final = 100_000

@@ -2,6 +2,7 @@
 
 A key stands for the kind of an option, never for its place or name, and no key answers that was
 meant for something else (see `guard`). There is no default: Enter does not answer, Escape rejects.
+One key opens the input line for a reason, and Enter there rejects: then every key is for the line.
 However many questions wait, only the first is drawn.
 """
 
@@ -11,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from twofold.client.permissions import Question
+from twofold.client.permissions import Question, block_of
+from twofold.host.client_keys import DEFAULTS, Bindings
 from twofold.session import Permission
 from twofold.session.changes import (
     Change,
@@ -22,10 +24,10 @@ from twofold.session.changes import (
 )
 from twofold.term.block_lines import INDENT, counted
 from twofold.term.input.guard import SILENCE, TimedGuard
-from twofold.term.input.keys import ESCAPE
+from twofold.term.input.keys import ESCAPE, TAB
 from twofold.term.input.slash_commands import shorten
 from twofold.term.lines import Line, Parts, Row, all_rows, cells, line
-from twofold.term.question_lines import Page, block_of, in_short
+from twofold.term.question_lines import Page, in_short
 from twofold.view.blocks import QuestionBlock
 from twofold.wire import v2
 from twofold.wire.shared import PermissionOption
@@ -34,6 +36,8 @@ MOST_AT_ONCE: Final = 200
 """How many rows of a question are printed before the person asks to see all of it."""
 _REJECTS: Final = frozenset({"reject_once", "reject_always"})
 _HOW: Final = "A key answers after one second without any key, or after Tab."
+REASON: Final = "r"
+"""The key that opens the input line for the reason of a rejection."""
 _KEYS: Final = {"allow_once": "y", "allow_always": "a", "reject_once": "n", "reject_always": "d"}
 _STYLES: Final = {
     "allow_once": "green",
@@ -66,8 +70,9 @@ def choices(options: list[PermissionOption]) -> list[Choice]:
 class PendingQuestion:
     """A question that waits for its answer."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Question, bindings: Bindings = DEFAULTS) -> None:
         self.question = question
+        self._bindings = bindings
         self.answer: asyncio.Future[PermissionOption | None] = (
             asyncio.get_running_loop().create_future()
         )
@@ -127,7 +132,7 @@ class PendingQuestion:
         """The description for the scrollback: folded if it is very long, until `unfold`."""
         rows = self.description_rows(width)
         if len(rows) > MOST_AT_ONCE and not self._unfolded:
-            page = Page(self.block, fold=True)
+            page = Page(self.block, fold=True, unfold_key=self._bindings.first("unfold"))
             self.folded = page.hidden > 0
             rows = [(), *all_rows(page.lines, width)]
         return rows
@@ -149,6 +154,11 @@ class PendingQuestion:
         """The answer that a key stands for."""
         return next((choice for choice in self.choices if choice.key == key), None)
 
+    @property
+    def rejection(self) -> PermissionOption | None:
+        """The option that rejects with a reason, if there is one."""
+        return self.question.option("reject_once")
+
     def needs_confirmation(self, choice: Choice) -> bool:
         """True if the answer counts only when it is given twice."""
         kind = choice.option.kind
@@ -159,13 +169,23 @@ class PendingQuestion:
         return self.folded and choice.option.kind not in _REJECTS
 
     def answer_rows(
-        self, width: int, others: int = 0, *, opened: bool = True, again: str | None = None
+        self,
+        width: int,
+        others: int = 0,
+        *,
+        opened: bool = True,
+        again: str | None = None,
+        reasoned: bool = False,
     ) -> list[Row]:
-        """The keys: dim while none of them counts, only one while it has to be pressed again."""
+        """The keys: dim while none of them counts, only one while it has to be pressed again.
+
+        `reasoned`: the reason of a rejection is being typed.
+        """
         made = in_short(self.block, width, printed=self.printed)
-        packed = _packed(self._confirmation(again) if again else self._answers(opened), width)
+        keys = self._confirmation(again) if again else self._answers(opened)
+        packed = _packed(self._reason_keys() if reasoned else keys, width)
         lines = [Line(parts, ((INDENT, ""),)) for parts in packed]
-        if self.folded:
+        if self.folded and not reasoned:
             lines.append(line("(a key that allows shows everything first)", "yellow", INDENT))
         if left := len(self.question.options) - len(self.choices):
             lines.append(line(f"({counted(left, 'more option')} without a key)", "dim", INDENT))
@@ -181,7 +201,14 @@ class PendingQuestion:
                 yield (choice.key, f"bold reverse {style}"), (f" {_words(choice.option)}", style)
             else:
                 yield (choice.key, "bold dim"), (f" {_words(choice.option)}", "dim")
+        if self.rejection is not None:
+            yield (REASON, "bold" if opened else "bold dim"), (" reject with a reason", "dim")
         yield ("Esc", "bold" if opened else "bold dim"), (" reject", "dim")
+
+    def _reason_keys(self) -> Iterator[Parts]:
+        key, words = self._bindings.first("send"), " reject; the reason is sent after this turn"
+        yield (key, "bold reverse red"), (words, "red")
+        yield ("Esc", "bold"), (" back to the question", "dim")
 
     def _confirmation(self, again: str) -> Iterator[Parts]:
         choice = self.choice(again)
@@ -214,7 +241,8 @@ class Questions:
     `silence` is how many seconds without a key make a silence (see `guard`).
     """
 
-    def __init__(self, silence: float = SILENCE) -> None:
+    def __init__(self, silence: float = SILENCE, bindings: Bindings = DEFAULTS) -> None:
+        self._bindings = bindings
         self._waiting: OrderedDict[int, PendingQuestion] = OrderedDict()  # in the order of arrival
         self._asked = 0
         self._guard = TimedGuard(self._report_change, silence)
@@ -222,6 +250,9 @@ class Questions:
         """Called when the question to show has changed, or how it is drawn."""
         self.has_typed_ahead: Callable[[], bool] = lambda: False
         """Returns True if something is typed ahead."""
+        self.on_reason: Callable[[], None] = lambda: None
+        """Called when a reason is asked for, and when it is no more; see `asks_reason`."""
+        self._reasoned: PendingQuestion | None = None
 
     def _report_change(self) -> None:
         self.on_change()  # the client sets it later
@@ -237,7 +268,7 @@ class Questions:
 
     async def ask(self, question: Question) -> PermissionOption | None:
         """Wait for the person's answer; None rejects."""
-        asked = PendingQuestion(question)
+        asked = PendingQuestion(question, self._bindings)
         number = self._asked = self._asked + 1
         self._waiting[number] = asked
         self.on_change()
@@ -247,6 +278,9 @@ class Questions:
             if self.current is asked:
                 self._guard.clear()
             del self._waiting[number]
+            if self._reasoned is asked:  # it was withdrawn or cancelled
+                self._guard.hold()
+                self._end_reason()
             self.on_change()
 
     def apply(self, changes: Iterable[Change]) -> None:
@@ -319,7 +353,44 @@ class Questions:
 
     def _key_rows(self, asked: PendingQuestion, width: int) -> list[Row]:
         others = len(self._waiting) - 1
-        return asked.answer_rows(width, others, opened=self.is_open(), again=self._guard.again)
+        return asked.answer_rows(
+            width,
+            others,
+            opened=self.is_open(),
+            again=self._guard.again,
+            reasoned=self.asks_reason,
+        )
+
+    # ---- the reason of a rejection
+
+    @property
+    def asks_reason(self) -> bool:
+        """True while the input line is for the reason of a rejection."""
+        return self._reasoned is not None
+
+    def reject(self, reason: str) -> bool:
+        """Reject the question for a reason; returns False if it is gone."""
+        asked = self._reasoned
+        if asked is None or asked.rejection is None or asked.answer.done():
+            return False
+        asked.question.reason = reason
+        asked.answer.set_result(asked.rejection)
+        self._guard.hold()  # a second Enter must not send the text that was set aside
+        self._end_reason()
+        return True
+
+    def leave_reason(self) -> None:
+        """Go back to the question, which starts anew."""
+        if self._reasoned is not None:
+            self._reasoned.seen = False
+            self._guard.note_key()
+            self._guard.clear()
+            self._end_reason()
+            self.on_change()
+
+    def _end_reason(self) -> None:
+        self._reasoned = None
+        self.on_reason()
 
     # ---- keys
 
@@ -338,20 +409,27 @@ class Questions:
         `alone`: no other key arrived together with it.
         """
         asked = self.current
-        if asked is None or asked.answer.done():
+        if asked is None or asked.answer.done() or self.asks_reason:
             self._guard.note_key()
             return False
+        if key == TAB and self.has_typed_ahead():
+            self._guard.note_key()  # behind a text Tab completes
+            return False
         chosen = asked.choice(key)
+        asks_reason = key == REASON and asked.rejection is not None
         unfolds = chosen is not None and asked.wants_unfolding(chosen)
         verdict = self._guard.press(
             key,
-            answers=chosen is not None or key == ESCAPE,
+            answers=chosen is not None or key == ESCAPE or asks_reason,
             twice=chosen is not None and not unfolds and asked.needs_confirmation(chosen),
             alone=alone,
             ahead=self.has_typed_ahead(),
         )
         if verdict == "answer" and unfolds:
             self.unfold()
+        elif verdict == "answer" and asks_reason:
+            self._reasoned = asked
+            self.on_reason()
         elif verdict == "answer":
             asked.answer.set_result(chosen.option if chosen is not None else None)
         self.on_change()

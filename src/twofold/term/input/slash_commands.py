@@ -27,6 +27,7 @@ from twofold.convert.options import (
     value_name,
 )
 from twofold.errors import LocalError
+from twofold.host.client_keys import ACTIONS, DEFAULTS, Bindings
 from twofold.session import Session
 from twofold.term.lines import BLANK, Line, line
 from twofold.text.safe import one_line
@@ -51,6 +52,7 @@ _WIDEST: Final = 22
 """The widest first column of a table."""
 _MARGIN: Final = (("  ", ""),)
 _WORD: Final = re.compile(r"[A-Za-z][\w:.-]{0,119}")
+_NUMBER: Final = re.compile(r"0*[1-9][0-9]{0,8}", re.ASCII)
 
 
 class ClientCommand(NamedTuple):
@@ -65,12 +67,24 @@ CLIENT_COMMANDS: Final = {
     command.name: command
     for command in (
         ClientCommand("help", "", "list the commands and keys"),
+        ClientCommand("new", "", "begin another session; this one goes on"),
+        ClientCommand("sessions", "", "show the sessions, and choose one"),
+        ClientCommand("resume", "[ID]", "resume a session of the agent"),
+        ClientCommand("rename", "[TITLE]", "give this session a title; the agent does not see it"),
+        ClientCommand("close", "", "close this session; Ctrl-D leaves all of them"),
         ClientCommand("mode", "[NAME]", "show the agent's modes, or choose one"),
+        ClientCommand("model", "[NAME]", "show the agent's models, or choose one"),
         ClientCommand("config", "[ID [VALUE]]", "show the agent's settings, or change one"),
         ClientCommand("plan", "", "show the plan"),
         ClientCommand("usage", "", "show how many tokens were used, and their cost"),
-        ClientCommand("expand", "", "print in full what was folded"),
+        ClientCommand("diff", "[N]", "show all changed files, or all of the N-th file's changes"),
+        ClientCommand("expand", "[N]", "print in full what was folded, or the N-th last of it"),
+        ClientCommand("copy", "[N]", "copy the last message of the agent, or the N-th last"),
+        ClientCommand("export", "FILE", "write the session to a .md, .html, .txt or .jsonl file"),
+        ClientCommand("editor", "", "edit the input in $VISUAL or $EDITOR"),
+        ClientCommand("paste", "", "attach the image in the clipboard"),
         ClientCommand("thoughts", "", "fold or unfold the agent's thoughts"),
+        ClientCommand("verbose", "", "show or hide losses, problems and the agent's stderr"),
         ClientCommand("quit", "", "leave; so does /exit"),
     )
 }
@@ -137,6 +151,30 @@ class NoModes(LocalError):
 
     def __init__(self) -> None:
         super().__init__("The agent has no modes in this session.")
+
+
+class NoOtherMode(LocalError):
+    """The agent has only one mode."""
+
+    def __init__(self) -> None:
+        super().__init__("The agent has no other mode in this session.")
+
+
+class NoModels(LocalError):
+    """The agent offers no choice of models in this session."""
+
+    def __init__(self, *, has_agent: bool) -> None:
+        other = " //model sends the agent its own /model." if has_agent else ""
+        super().__init__(f"The agent offers no choice of models in this session.{other}")
+
+
+class NotANumber(LocalError):
+    """The argument of a command is not a number from 1 on."""
+
+    def __init__(self, name: str, argument: str) -> None:
+        super().__init__(f"/{name} takes a number from 1 on, not {shorten(argument)!r}.")
+        self.name = name
+        self.argument = argument
 
 
 class UnknownOption(LocalError):
@@ -217,6 +255,19 @@ def text_to_send(text: str, session: Session) -> str:
     return text
 
 
+def parse_number(command: str, argument: str) -> int | None:
+    """The number that a command was given; None if it was given nothing.
+
+    Raises:
+        NotANumber: It was given something else.
+    """
+    if not argument:
+        return None
+    if not _NUMBER.fullmatch(argument):
+        raise NotANumber(command, argument)
+    return int(argument)
+
+
 def _words(text: str) -> tuple[str, str]:
     text = text.rstrip()
     if not text.startswith("/") or "\n" in text:
@@ -281,6 +332,42 @@ def find_mode(argument: str, session: Session) -> str:
     if option is None:
         raise NoModes
     return _value(argument, option)
+
+
+def next_mode(session: Session) -> str:
+    """The value of the mode after the current one; after the last one the first.
+
+    Raises:
+        NoModes: The agent has no modes.
+        NoOtherMode: It has only one.
+    """
+    option = mode_option(session.config_options)
+    if option is None:
+        raise NoModes
+    values = list(dict.fromkeys(choice.value for choice in offered_choices(option)))
+    current = option.current_value
+    if not values or values == [current]:
+        raise NoOtherMode
+    place = values.index(current) + 1 if current in values else 0
+    return values[place % len(values)]
+
+
+def find_model(argument: str, models: v2.SessionConfigSelect | None, session: Session) -> str:
+    """The value of the model with this value or name.
+
+    Args:
+        argument: What was typed.
+        models: What the agent offers, if it offers a choice.
+        session: The session.
+
+    Raises:
+        NoModels: The agent offers no choice.
+        UnknownValue: No model has this value or name.
+        AmbiguousName: Several models have this name.
+    """
+    if models is None:
+        raise NoModels(has_agent="model" in _command_names(session))
+    return _value(argument, models)
 
 
 def find_setting(argument: str, session: Session) -> Setting:
@@ -376,22 +463,33 @@ def _listed(names: Sequence[str], word: str = "and") -> str:
 # ---- lines to print ----------------------------------------------------------------------------
 
 KEYS: Final = (
-    ("Enter", "sends"),
-    ("Alt-Enter, Ctrl-J", "new line; so does a backslash at the end of the line"),
+    ("{send}", "sends; during a turn, when it has ended"),
+    ("Alt-Enter, {newline}", "new line; so does a backslash at the end of the line"),
+    ("Esc, Ctrl-C", "cancels the turn; Ctrl-C once more leaves"),
     ("Tab", "completes commands and paths"),
-    ("@path", 'attaches a file; with blanks in its name @"a b.txt"'),
-    ("Up", "recalls what was sent; with text, what began with that text"),
-    ("Ctrl-C", "clears the input; twice on an empty line: leaves"),
+    ("{next-mode}", "chooses the agent's next mode"),
+    ("@path", 'attaches a file, found by its letters; with blanks @"a b.txt"'),
+    ("{paste-image}", "attaches the image in the clipboard"),
+    ("!command", "runs a command of your own in the session's directory"),
+    ("!!command", "the same, and attaches its output to the next prompt; !! alone removes it"),
+    ("Up", "recalls what was queued or sent; with text, what began with that text"),
+    ("{search}", "searches what was sent"),
+    ("{edit}", "edits the input in $VISUAL or $EDITOR"),
+    ("{next-session}, Alt-1 … 9", "shows the next session, or the one of this number"),
+    ("{unfold}", "unfolds or folds what is on the screen"),
+    ("Ctrl-C", "between turns: clears the input; twice on an empty line: leaves"),
     ("Ctrl-D", "leaves, on an empty line"),
 )
 _Part: TypeAlias = tuple[str, str]
 
 
-def help_lines(session: Session) -> list[Line]:
+def help_lines(session: Session, bindings: Bindings = DEFAULTS) -> list[Line]:
     """The client's commands, the keys, and the agent's commands."""
     ours = [(f"/{each.name} {each.arguments}", each.summary) for each in CLIENT_COMMANDS.values()]
+    shown: dict[str, str] = {action: bindings.shown(action) for action in ACTIONS}
+    keys = [(key.format_map(shown), meaning) for key, meaning in KEYS]
     made = [line("Commands", "bold"), *_table(ours)]
-    made += [BLANK, line("Keys", "bold"), *_table(KEYS)]
+    made += [BLANK, line("Keys", "bold"), *_table(keys)]
     commands = agent_commands(session)
     if commands:
         theirs = [(_slashed(command.name), _described(command)) for command in commands]
@@ -415,6 +513,17 @@ def mode_lines(session: Session) -> list[Line]:
     if option is None:
         raise NoModes
     return _select_lines(option)
+
+
+def model_lines(models: v2.SessionConfigSelect | None, session: Session) -> list[Line]:
+    """The models, with the current one marked.
+
+    Raises:
+        NoModels: The agent offers no choice of models.
+    """
+    if models is None:
+        raise NoModels(has_agent="model" in _command_names(session))
+    return _select_lines(models)
 
 
 def config_lines(session: Session, config_id: str | None = None) -> list[Line]:
