@@ -1,4 +1,4 @@
-"""Pictures, drawn where the terminal can.
+"""Pictures, drawn as the terminal can: by its own protocol, or as half blocks in true colour.
 
 What the terminal can is read from the environment; it is never asked. An escape sequence holds
 nothing of the peer's own writing: its base64 is decoded, looked at, and encoded again, and a
@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from twofold.term.half_blocks import half_block_rows
+from twofold.term.row_encoder import RowEncoder
+
 LARGEST: Final = 8_000_000
 """Bytes of a picture that is drawn."""
 MOST_ROWS: Final = 24
 _LONGEST: Final = LARGEST * 3 // 2  # characters; base64 takes four for three, and some newlines
 _MOST_PIXELS: Final = 64_000_000  # a small file can ask the terminal for a lot of memory
 _CELL: Final = (10, 20)  # pixels of a cell, about; it is twice as high as it is wide
+_ENCODER: Final = RowEncoder("truecolor", "utf-8")
 _CHUNK: Final = 4096  # characters that kitty takes in one sequence
 
 
@@ -60,16 +64,29 @@ def protocol_of(environment: Mapping[str, str]) -> Protocol | None:
     return Protocol.ITERM2 if environment.get("LC_TERMINAL") == "iTerm2" else None
 
 
+def has_half_blocks(environment: Mapping[str, str]) -> bool:
+    """Whether pictures can be drawn as coloured characters: with true colour, and in UTF-8."""
+    names = ("LC_ALL", "LC_CTYPE", "LANG")
+    locale = next((environment[name] for name in names if environment.get(name)), "")
+    in_utf8 = locale.lower().replace("-", "").endswith("utf8")
+    coloured = environment.get("COLORTERM", "").lower() in ("truecolor", "24bit")
+    return in_utf8 and coloured and not environment.get("NO_COLOR")
+
+
 class Pictures:
     """Draws pictures the way one terminal wants them."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.protocol = protocol_of(environment)
+        self.half_blocks = self.protocol is None and has_half_blocks(environment)
 
     def drawn(
         self, data_base64: str, mime_type: str, columns: int, rows: int = MOST_ROWS
     ) -> str | None:
         """The sequence for the start of a row (see `Picture`); None if it cannot be drawn."""
+        if self.half_blocks:
+            made = half_block_rows(data_base64, columns, rows)
+            return "".join([f"\r{_ENCODER.text(row)}\r\n" for row in made]) or None
         picture = drawn(data_base64, mime_type, self.protocol, columns, rows=rows)
         return picture.sequence if picture is not None else None
 
