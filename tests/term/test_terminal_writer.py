@@ -11,7 +11,7 @@ from tests.support.screens import MemoryTerminal, memory_writer
 from twofold.term.block_lines import path_style
 from twofold.term.lines import Row
 from twofold.term.row_encoder import RowEncoder, has_links
-from twofold.term.terminal_writer import TerminalWriter
+from twofold.term.terminal_writer import Cursor, TerminalWriter
 
 words = st.text("abc äß日", max_size=12).map(lambda text: text.rstrip())
 styles = st.sampled_from(["", "bold", "red", "dim italic"])
@@ -40,6 +40,45 @@ def test_the_terminal_shows_every_settled_row_once_and_then_the_live_ones(
         settled += texts(done)
         expected = [*settled, *texts(live)[-writer.height :]]
         assert terminal.all == without_blanks_below(expected)
+
+
+cursors = st.none() | st.builds(Cursor, st.integers(0, 11), st.integers(0, 28))
+
+
+@given(st.lists(st.tuples(st.lists(rows, max_size=6), st.lists(rows, max_size=6), cursors)))
+def test_the_cursor_is_where_it_was_asked_for_and_changes_no_row(
+    steps: list[tuple[list[Row], list[Row], Cursor | None]],
+) -> None:
+    writer, terminal = memory_writer(30, 8)
+    settled: list[str] = []
+    for done, live, cursor in steps:
+        writer.show(done, live, cursor)
+        settled += texts(done)
+        everything = [*settled, *texts(live)]
+        assert terminal.all == without_blanks_below(list(everything))
+        if cursor is not None and cursor.row < len(live):
+            # fewer live rows than before leave blank ones below
+            row = len(everything) - 1 - cursor.row - terminal.above
+            assert terminal.cursor == (cursor.column, row, False)
+        elif done or live:
+            assert terminal.cursor[2], "it is hidden"
+
+
+@given(frames)
+def test_a_live_row_stays_when_it_becomes_settled_and_the_next_frame_is_below_it(
+    steps: list[tuple[list[Row], list[Row]]],
+) -> None:
+    writer, terminal = memory_writer(30, 8)
+    settled: list[str] = []
+    for done, live in steps:
+        kept = live[-writer.height :]
+        writer.show(done, kept)
+        writer.show(kept[:1], kept[1:])
+        writer.show([], [*kept[1:], (("below", ""),)][-writer.height :])
+        settled += [*texts(done), *texts(kept[:1])]
+        expected = [*settled, *texts(kept[1:]), "below"]
+        assert terminal.all == expected
+        writer.show([], [])
 
 
 @given(frames)
@@ -125,7 +164,7 @@ def test_what_an_encoding_lacks_is_replaced_by_something_as_wide() -> None:
 
 def test_without_colours_there_is_weight_but_no_colour() -> None:
     row: Row = (("word", "bold red"), (" plain", ""))
-    assert RowEncoder("standard", "utf-8").text(row) == "\x1b[1;31mword\x1b[0m plain"
+    assert RowEncoder("standard", "utf-8").text(row) == "\x1b[1;91mword\x1b[0m plain"
     assert RowEncoder("standard", "utf-8", color=False).text(row) == "\x1b[1mword\x1b[0m plain"
     assert RowEncoder(None, "utf-8").text(row) == "word plain"
 
@@ -134,9 +173,9 @@ def test_a_path_is_a_link_where_the_terminal_has_links_and_nothing_of_it_can_end
     row: Row = (("/a b/\x9c", path_style("/a b/\x9c")),)
     painted = RowEncoder("standard", "utf-8", links=True).text(row)
     assert re.sub("id=[0-9]+", "id=", painted) == (
-        "\x1b]8;id=;file:///a%20b/%C2%9C\x1b\\\x1b[34m/a b/\x9c\x1b[0m\x1b]8;;\x1b\\"
+        "\x1b]8;id=;file:///a%20b/%C2%9C\x1b\\\x1b[36m/a b/\x9c\x1b[0m\x1b]8;;\x1b\\"
     )
-    assert RowEncoder("standard", "utf-8").text(row) == "\x1b[34m/a b/\x9c\x1b[0m"
+    assert RowEncoder("standard", "utf-8").text(row) == "\x1b[36m/a b/\x9c\x1b[0m"
     assert path_style("relative").link is None
 
 

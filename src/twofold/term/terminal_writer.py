@@ -2,26 +2,46 @@
 
 The terminal keeps settled rows in its scrollback. Below them are the live rows, never more than fit
 on the screen. `show` writes from the first row that differs from what is there, in one write, and
-nothing at all if nothing differs: so a live row that becomes settled costs nothing. Between two
-calls nothing else may write to the terminal; `leave` gives it back.
+nothing at all if nothing differs: so a live row that becomes settled costs nothing. The cursor is
+shown where the caller asks for it, and hidden otherwise. Between two calls nothing else may write
+to the terminal; `leave` gives it back, and with it the title of the window.
 """
 
 import os
 import select
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, NamedTuple, Protocol
+
+from rich.cells import cell_len
 
 from twofold.term.lines import Row, cells
 from twofold.term.row_encoder import RowEncoder
+from twofold.term.themes import Theme
 
 _BEGIN: Final = "\x1b[?2026h"
 """Show nothing until the frame is complete, in terminals that can wait."""
 _END: Final = "\x1b[?2026l"
-_TAKE: Final = "\x1b[?25l\x1b[?2004h"
+_HIDE: Final = "\x1b[?25l"
+_SHOW: Final = "\x1b[?25h"
+_TAKE: Final = f"{_HIDE}\x1b[?2004h"
 """Hide the cursor, and mark what is pasted: a `y` in it is not a key that somebody pressed."""
-_GIVE_BACK: Final = "\x1b[?2004l\x1b[?25h"
+_GIVE_BACK: Final = f"\x1b[?2004l{_SHOW}"
+_FOCUS: Final = "\x1b[?1004h"
+"""Report when the window gets or loses the focus (see `input.focus`)."""
+_NO_FOCUS: Final = "\x1b[?1004l"
+_SAVE_TITLE: Final = "\x1b[22;0t"
+_RESTORE_TITLE: Final = "\x1b]2;\x1b\\\x1b[23;0t"
+"""Terminals that cannot restore a title are left with none: they show their own."""
 _ERASE_LINE: Final = "\x1b[K"
 _ERASE_BELOW: Final = "\x1b[J"
+
+
+class Cursor(NamedTuple):
+    """Where the cursor is: a live row, counted from the last one, and a column from the left."""
+
+    row: int
+    column: int
 
 
 class Terminal(Protocol):
@@ -71,9 +91,26 @@ class TerminalWriter:
         self._encoder = encoder
         self._live: list[Row] = []
         self._size = terminal.size()
-        self._hidden = False
+        self._taken_over = False
+        self._cursor: Cursor | None = None
+        self._echoed: str | None = None
+        self._recoloured = False
+        self.title = ""
+        """The title for the window, safe to show, set with the next live rows; empty: none."""
+        self._shown_title = ""
+        self._reports_focus = False
         self.frames = 0
         """How many times something was written."""
+
+    @property
+    def has_colors(self) -> bool:
+        """Whether anything is written in colours."""
+        return not self.dumb and self._encoder.has_colors
+
+    def set_theme(self, theme: Theme) -> None:
+        """Write in the colours of a theme from now on; live rows when they are shown next."""
+        self._recoloured = self._recoloured or theme != self._encoder.theme
+        self._encoder.theme = theme
 
     @property
     def width(self) -> int:
@@ -85,31 +122,70 @@ class TerminalWriter:
         """How many live rows there may be."""
         return 1 if self.dumb else max(1, self._terminal.size()[1] - 1)
 
-    def show(self, settled: Sequence[Row], live: Sequence[Row]) -> None:
-        """Write `settled` for good where the live rows were, and `live` below it."""
+    def show(
+        self, settled: Sequence[Row], live: Sequence[Row], cursor: Cursor | None = None
+    ) -> None:
+        """Write `settled` for good where the live rows were, and `live` below it.
+
+        The cursor is shown at `cursor`, which is one of the live rows, and hidden without one.
+        """
         if self.dumb:
             if settled:
+                self.echo(None)
                 self._write("".join([f"{self._encoder.text(row)}\r\n" for row in settled]))
             return
         live = live[-self.height :]
+        if cursor is not None and cursor.row >= len(live):
+            cursor = None
         rows = [*settled, *live]
         size = self._terminal.size()
+        titled = self._titled() if live else ""
         if size != self._size:
             # erased first: a row that was broken is else remembered as such, whatever is in it
             # later; and one by one, for who erases all of a screen may keep it in the scrollback
             text = self._begin_again(size) + self._written(rows, 0, before=_ERASE_LINE)
-        elif rows == self._live and (live or not rows):
+        elif rows == self._live and (live or not rows) and not self._recoloured:
             self._live = list(live)
-            return
+            if cursor == self._cursor and not titled:
+                return
+            text = self._to_the_end()
         else:
             same = min(_common(self._live, rows), max(0, len(rows) - 1))
-            text = self._from(same) + self._written(rows, same)
-        if not self._hidden:
-            text, self._hidden = _TAKE + text, True
+            if self._recoloured:
+                same = 0
+            text = self._to_the_end() + self._from(same) + self._written(rows, same)
+        self._recoloured = False
+        if not self._taken_over:
+            focus = _FOCUS if self._reports_focus else ""
+            text, self._taken_over = f"{_TAKE}{focus}{text}", True
         self._live = list(live)
         if rows and not live:
             text += "\r\n"
-        self._write(f"{_BEGIN}{text}{_END}")
+        self._write(f"{titled}{_BEGIN}{text}{self._to(cursor)}{_END}")
+
+    def _titled(self) -> str:
+        """What sets the title, if it differs from the one that is shown."""
+        if self.title in ("", self._shown_title):
+            return ""
+        save = "" if self._shown_title else _SAVE_TITLE
+        self._shown_title = self.title
+        return f"{save}\x1b]2;{self.title}\x1b\\"
+
+    def echo(self, text: str | None) -> None:
+        """Show the input line on a dumb terminal by writing what is new of it; None ends it."""
+        before, self._echoed = self._echoed, text
+        if text == before:
+            return
+        if text is None:
+            self._write("\r\n")
+        elif before is None:
+            self._write(text)
+        elif text.startswith(before):
+            self._write(text[len(before) :])
+        elif before.startswith(text):
+            self._write("\b \b" * cell_len(before[len(text) :]))
+        else:
+            self._write(f"\r\n{text}")
 
     @property
     def overflows(self) -> bool:
@@ -128,10 +204,14 @@ class TerminalWriter:
 
     def leave(self) -> None:
         """Leave what is live where it is, and the cursor on a new line, to be seen."""
-        text = "\r\n" if self._live else ""
-        if self._hidden:
-            text, self._hidden = text + _GIVE_BACK, False
+        text = self._to_the_end() + "\r\n" if self._live else ""
+        if self._shown_title:
+            text, self._shown_title = text + _RESTORE_TITLE, ""
+        if self._taken_over:
+            focus = _NO_FOCUS if self._reports_focus else ""
+            text, self._taken_over = f"{text}{focus}{_GIVE_BACK}", False
         self._live = []
+        self._cursor = None
         if text:
             self._write(text)
 
@@ -140,11 +220,52 @@ class TerminalWriter:
         assert not self._live, "a picture has no place between live rows"
         self._write(escape)
 
+    @contextmanager
+    def reporting_focus(self) -> Iterator[None]:
+        """Have the terminal report its focus for a block, in which its keys are read.
+
+        Where nobody reads them, a report would be shown as letters.
+        """
+        self._reports_focus = True
+        if self._taken_over:
+            self._write(_FOCUS)
+        try:
+            yield
+        finally:
+            self._reports_focus = False
+            if self._taken_over:
+                self._write(_NO_FOCUS)
+
+    def copy(self, escape: str) -> None:
+        """Write a sequence that copies a text and changes nothing on the screen."""
+        if not self.dumb:
+            self._write(escape)
+
+    def call(self, sequence: str) -> None:
+        """Write a bell or a notification, unless another program has the terminal."""
+        if self._taken_over:
+            self._write(sequence)
+
     def _write(self, text: str) -> None:
         self.frames += 1
         self._terminal.write(self._encoder.encode(text))
 
-    # ---- moving the cursor, which is at the end of the last live row
+    # ---- moving the cursor, which is at the end of the last live row unless it is shown
+
+    def _to(self, cursor: Cursor | None) -> str:
+        """Show the cursor in its place; it is hidden and at the end of the last live row now."""
+        self._cursor = cursor
+        if cursor is None:
+            return ""
+        column = f"\x1b[{cursor.column}C" if cursor.column else ""
+        return f"{_up(cursor.row)}{column}{_SHOW}"
+
+    def _to_the_end(self) -> str:
+        """Hide the cursor and go from where it is shown to the last live row."""
+        if self._cursor is None:
+            return ""
+        below = self._cursor.row
+        return f"{_HIDE}\x1b[{below}B" if below else _HIDE
 
     def _from(self, row: int) -> str:
         """Go to where the row is to be written."""
@@ -163,11 +284,19 @@ class TerminalWriter:
         self._size = columns, height = size
         if not self._live:
             return ""
-        return _up(min(self._taken(columns), height) - 1)
+        above = self._taken(columns) - 1
+        if self._cursor is not None:  # it stays at its character
+            at = len(self._live) - 1 - self._cursor.row
+            above = _broken(self._live[:at], columns) + self._cursor.column // columns
+        return _HIDE + _up(min(above, height - 1))
 
     def _taken(self, columns: int) -> int:
         """How many rows the live ones take where those that are too long are broken."""
-        return sum(max(1, -(-cells(row) // columns)) for row in self._live)
+        return _broken(self._live, columns)
+
+
+def _broken(rows: Sequence[Row], columns: int) -> int:
+    return sum(max(1, -(-cells(row) // columns)) for row in rows)
 
 
 def _up(rows: int) -> str:
