@@ -1,5 +1,6 @@
 """A diff on the screen: exact text, signs, colours, changed words, and what is folded away."""
 
+import re
 from typing import get_args
 
 import pytest
@@ -7,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from twofold.term.code import Highlighter
-from twofold.term.diff_lines import LONGEST_FOLDED, STYLES, diff_lines
+from twofold.styled.code import Highlighter
+from twofold.term.diff_lines import LONGEST_FOLDED, SIDE_BY_SIDE, STYLES, DiffRows, diff_lines
 from twofold.term.lines import Parts, Row, all_rows, cells, plain
 from twofold.text import sanitize
 from twofold.view.blocks import DiffItem
@@ -174,3 +175,70 @@ def test_only_the_lines_shown_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = (DiffLine("file", "a.py"), *[DiffLine("added", "return")] * 20_000)
     assert len(diff_lines(DiffItem(lines), fold=10)) == 10
     assert read == [8]
+
+
+# ---- side by side --------------------------------------------------------------------------------
+
+
+def beside(diff: DiffItem, width: int = SIDE_BY_SIDE, fold: int | None = None) -> list[str]:
+    return [plain(row).rstrip() for row in DiffRows(diff, fold).rows(width)]
+
+
+EDIT = item(
+    ("file", "a.py"),
+    ("hunk", "@@ -1,3 +1,3 @@"),
+    ("context", "same"),
+    ("removed", "the old line"),
+    ("removed", "gone"),
+    ("added", "the new line"),
+    ("context", "end"),
+)
+
+
+def test_on_a_wide_screen_old_lines_are_beside_the_new_ones() -> None:
+    assert [re.sub(" {3,}", "   ", row) for row in beside(EDIT)] == [
+        "a.py",
+        "@@ -1,3 +1,3 @@",
+        " same   │  same",
+        "-the old line   │ +the new line",
+        "-gone   │",
+        " end   │  end",
+    ]
+
+
+def test_all_rows_have_the_bar_in_the_same_column() -> None:
+    bars = {row.index("│") for row in beside(EDIT) if "│" in row}
+    assert bars == {(SIDE_BY_SIDE - 3) // 2 + 1}
+
+
+@pytest.mark.parametrize("width", [None, 80, SIDE_BY_SIDE - 1])
+def test_on_a_narrow_screen_and_in_a_file_there_is_one_column(width: int | None) -> None:
+    assert DiffRows(EDIT).rows(width) == all_rows(diff_lines(EDIT, fold=None), width)
+
+
+@pytest.mark.parametrize("kind", ["added", "removed", "context"])
+def test_what_has_nothing_to_be_compared_with_is_one_column(kind: DiffLineKind) -> None:
+    diff = item(("file", "a.py"), (kind, "x"), ("context", "y"))
+    assert beside(diff) == [exact(line) for line in diff.lines]
+
+
+@given(
+    any_item, st.integers(SIDE_BY_SIDE, SIDE_BY_SIDE + 20), st.one_of(st.none(), st.integers(1, 40))
+)
+def test_side_by_side_shows_every_changed_line_once_and_fits_the_width(
+    diff: DiffItem, width: int, fold: int | None
+) -> None:
+    made = DiffRows(diff, fold).rows(width)
+    assert all(cells(row) <= width for row in made)
+    one_column = all_rows(diff_lines(diff, fold=fold), None)
+    for kind in ("added", "removed"):
+        sign = SIGNS[kind]
+        style = f"bold {STYLES[kind]}"
+        counts = [sum([(sign, style) in row for row in rows]) for rows in (made, one_column)]
+        assert counts[0] == counts[1]
+
+
+def test_a_diff_that_is_folded_counts_what_is_missing() -> None:
+    shown = beside(EDIT, fold=5)
+    assert shown[-1] == "… 3 more lines (1 added, 1 removed)"
+    assert len(shown) == 5

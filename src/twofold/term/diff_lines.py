@@ -6,11 +6,13 @@ unchanged; where lines or the rest of a line are folded away, a line counts them
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final
 
-from twofold.term.code import Highlighter
-from twofold.term.lines import AnyStyle, Drawable, Line, Parts
+from twofold.styled.code import Highlighter
+from twofold.term.lines import AnyStyle, Drawable, Line, Parts, Row, all_rows, cells
 from twofold.view.blocks import DiffItem
 from twofold.view.diff import DiffLine, DiffLineKind, Range, changed_words, pairs
 
@@ -28,6 +30,10 @@ CHANGED: Final = "reverse"
 """How a changed word is marked in its line: the one way that works on every terminal."""
 LONGEST_FOLDED: Final = 1_000
 """Of a longer line only so many characters are shown, where there is folding at all."""
+
+SIDE_BY_SIDE: Final = 140
+"""Where there are so many columns, the old lines are beside the new ones."""
+_BETWEEN: Final[Parts] = ((" │ ", "dim"),)
 
 _FACTS = re.compile(r" \([a-z, ]*\)$")  # what the name of a file is followed by: `(new file)`
 
@@ -49,6 +55,80 @@ def diff_lines(item: DiffItem, *, fold: int | None) -> list[Drawable]:
     if hidden:
         made.append(Line(((_counted(hidden), "dim"),)))
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRows:
+    """A diff that is laid out for the width: on a wide screen, the old lines beside the new ones.
+
+    What is only added or only removed has nothing to be compared with, and is one column.
+    """
+
+    item: DiffItem
+    fold: int | None = None
+
+    def rows(self, width: int | None) -> list[Row]:
+        kinds = {line.kind for line in self.item.lines}
+        lines = diff_lines(self.item, fold=self.fold)
+        if width is None or width < SIDE_BY_SIDE or not kinds >= {"added", "removed"}:
+            return all_rows(lines, width)
+        half = (width - cells(_BETWEEN)) // 2
+        # where something is folded away, the last line counts it and is no line of the diff
+        folded = self.fold is not None and len(self.item.lines) > self.fold
+        shown = len(lines) - folded
+        made: list[Row] = []
+        for left, right in _columns(self.item.lines[:shown]):
+            if left is not None and left == right and self._is_wide(left):
+                made += lines[left].rows(width)
+                continue
+            olds = lines[left].rows(half) if left is not None else []
+            news = lines[right].rows(half) if right is not None else []
+            for old, new in zip_longest(olds, news, fillvalue=()):
+                blanks = " " * (half - cells(old))
+                made.append((*old, (blanks, ""), *_BETWEEN, *new))
+        return made + all_rows(lines[shown:], width)
+
+    def _is_wide(self, place: int) -> bool:
+        return self.item.lines[place].kind in ("file", "hunk", "note")
+
+
+def _columns(lines: Sequence[DiffLine]) -> Iterator[tuple[int | None, int | None]]:
+    """Which lines are beside each other, by their places, from top to bottom.
+
+    A line that did not change is beside itself.
+    """
+    partners = dict(pairs(lines))
+    removed: list[int] = []
+    added: list[int] = []
+    for place, line in enumerate(lines):
+        if line.kind == "added":
+            added.append(place)
+        elif line.kind == "removed" and not added:
+            removed.append(place)
+        else:
+            yield from _beside(removed, added, partners)
+            removed, added = [], []
+            if line.kind == "removed":
+                removed.append(place)
+            else:
+                yield place, place
+    yield from _beside(removed, added, partners)
+
+
+def _beside(
+    removed: Sequence[int], added: Sequence[int], partners: dict[int, int]
+) -> Iterator[tuple[int | None, int | None]]:
+    """The lines of one run: each old one beside the new one that it became."""
+    news = list(added)
+    for old in removed:
+        new = partners.get(old)
+        while new is not None and news and news[0] < new:
+            yield None, news.pop(0)
+        if new is not None and news and news[0] == new:
+            yield old, news.pop(0)
+        else:
+            yield old, None
+    yield from ((None, new) for new in news)
 
 
 def _drawn(line: DiffLine, parts: Parts, ranges: list[Range], longest: int | None) -> Line:
