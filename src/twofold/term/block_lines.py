@@ -12,7 +12,9 @@ from urllib.parse import quote
 
 from rich.style import Style
 
-from twofold.term.diff_lines import LONGEST_FOLDED, diff_lines
+from twofold.styled import emulator
+from twofold.term.diff_lines import LONGEST_FOLDED, DiffRows
+from twofold.term.half_blocks import HalfBlocks
 from twofold.term.lines import AnyStyle, Drawable, Line, Parts, line
 from twofold.term.markdown_lines import MarkdownLines, markdown_lines
 from twofold.view.blocks import (
@@ -22,7 +24,6 @@ from twofold.view.blocks import (
     FooterBlock,
     HeadingBlock,
     Item,
-    Location,
     MessageBlock,
     NoticeBlock,
     OutputBlock,
@@ -38,6 +39,7 @@ from twofold.view.blocks import (
 )
 from twofold.view.live import LiveBlock
 from twofold.view.markdown import MarkdownBlock
+from twofold.wire.content import ImageContent
 
 STATUS_STYLES: Final = {
     "pending": "dim",
@@ -74,6 +76,22 @@ def plain_output(item: TerminalItem, limit: int | None) -> list[Line]:
     return [line(text, "dim", prose=False)]
 
 
+def whole_output(item: TerminalItem, limit: int | None) -> list[Line]:
+    """All rows of a terminal that were ever written, for a transcript; `limit` has no effect."""
+    return [Line(row, prose=False) for row in emulator.whole_output(item)]
+
+
+def live_output(outputs: emulator.Outputs) -> Output:
+    """Draws the last rows of terminals, and how many there are before them, for a live view."""
+
+    def lines(item: TerminalItem, limit: int | None) -> list[Line]:
+        rows, hidden = outputs(item, limit)
+        above = [line(f"… {counted(hidden, 'line')} before", "dim italic")] if hidden else []
+        return [*above, *(Line(row, prose=False) for row in rows)]
+
+    return lines
+
+
 @dataclass(frozen=True, slots=True)
 class DrawOptions:
     """How blocks are drawn."""
@@ -81,6 +99,8 @@ class DrawOptions:
     fold: int | None = None
     """How many lines of an item are shown; None: all of them."""
     output: Output = plain_output
+    half_blocks: bool = False
+    """Whether pictures are drawn as half blocks below the words for them."""
 
 
 def counted(number: int, what: str) -> str:
@@ -123,7 +143,12 @@ def block_lines(block: LiveBlock, options: DrawOptions) -> Iterator[Drawable]:
         case FooterBlock():
             yield from _footer(block)
         case HeadingBlock():
-            yield line(f"── {block.text} ──", "bold cyan")
+            style = "bold cyan" if block.level == 1 else "cyan"
+            facts = " · ".join(block.facts)
+            beside = f" · {facts}" if block.level == 2 and facts else ""
+            yield line(f"── {block.text}{beside} ──", style)
+            if block.level == 1 and facts:
+                yield line(facts, "dim")
         case RemarkBlock():
             sign, style = _REMARKS[block.tone]
             yield Line(((block.text, style),), head=((f"{sign} ", style),))
@@ -171,7 +196,7 @@ def tool_call_lines(block: ToolCallBlock, options: DrawOptions) -> Iterator[Draw
 def tool_call_top(block: ToolCallBlock, options: DrawOptions) -> Iterator[Drawable]:
     """A tool call without its results."""
     yield tool_call_head(block)
-    locations = list(_unnamed(block))
+    locations = block.unnamed_locations if block.locations else []
     left = len(locations) - options.fold if options.fold is not None else 0
     for location in locations[: options.fold]:
         yield Line(((str(location), path_style(location.path)),), ((INDENT, ""),), prose=False)
@@ -198,17 +223,6 @@ def tool_call_head(block: ToolCallBlock) -> Line:
         facts = f"  ({block.kind.replace('_', ' ')}, {block.word})"
         parts = ((f"{block.icon} ", "dim"), (block.title, "bold"), (facts, style))
     return Line(parts, head=((f"{block.glyph} ", style),))
-
-
-def _unnamed(block: ToolCallBlock) -> Iterator[Location]:
-    """The locations that no diff of the call names itself."""
-    if not block.locations:
-        return
-    diffs = [item.lines for item in block.items if isinstance(item, DiffItem)]
-    named = {row.text for lines in diffs for row in lines if row.kind == "file"}
-    for location in block.locations:
-        if location.path not in named and f"{location.path} (new file)" not in named:
-            yield location
 
 
 def permission_lines(block: PermissionBlock, margin: str = "") -> Iterator[Drawable]:
@@ -272,8 +286,10 @@ def _items(
                 yield from _text(item, margin, style, options.fold)
             case DescribedItem():
                 yield line(item.text, "cyan", margin)
+                if options.half_blocks and isinstance(item.content, ImageContent):
+                    yield from indented([HalfBlocks(item.content)], margin)
             case DiffItem():
-                yield from indented(diff_lines(item, fold=options.fold), margin)
+                yield from indented([DiffRows(item, options.fold)], margin)
             case TerminalItem():
                 yield from _terminal(item, margin, options)
             case _:
@@ -329,8 +345,8 @@ def _terminal(item: TerminalItem, margin: str, options: DrawOptions) -> Iterator
     yield from indented(options.output(item, options.fold), margin + INDENT)
     if not item.received:
         yield line("output not received", "dim italic", margin)
-    if item.exit:
-        yield line(item.exit, "green" if item.succeeded else "red", margin)
+    if item.exit and not item.succeeded:
+        yield line(item.exit, "red", margin)
 
 
 def _command(command: str, cwd: str | None, margin: str) -> Iterator[Line]:

@@ -55,6 +55,16 @@ class Line:
         return made
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows that are laid out already; on a narrower screen they are cut."""
+
+    made: list[Row]
+
+    def rows(self, width: int | None) -> list[Row]:
+        return list(self.made) if width is None else [cut(row, width) for row in self.made]
+
+
 def line(text: str, style: AnyStyle = "", margin: str = "", *, prose: bool = True) -> Line:
     """A line in one style behind a plain margin."""
     return Line(((text, style),), ((margin, ""),) if margin else (), prose)

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 from twofold.session import Message, Session
 from twofold.session.changes import Change
-from twofold.term.block_lines import DrawOptions, block_lines, counted, plan_lines
-from twofold.term.code import allowance
-from twofold.term.emulator import Outputs
+from twofold.styled.code import allowance
+from twofold.styled.emulator import Outputs
+from twofold.term.block_lines import DrawOptions, block_lines, counted, live_output, plan_lines
 from twofold.term.lines import Drawable, Row, all_rows, cut, line
 from twofold.term.live_cards import (
     MOST_ITEMS,
@@ -24,6 +24,7 @@ from twofold.term.live_cards import (
     BlockCard,
     Card,
     MessageCard,
+    NotesCard,
     RemarkCard,
     ThoughtCard,
     UserCard,
@@ -58,13 +59,16 @@ class ScreenUpdate(NamedTuple):
 class LiveArea:
     """The live blocks of one session, as cards."""
 
-    def __init__(self, session: Session, notes: Callable[[Key], Sequence[str]]) -> None:
+    def __init__(
+        self, session: Session, notes: Callable[[Key], Sequence[str]], cwd: str | None = None
+    ) -> None:
+        """`cwd`: the directory of the session, if it is known."""
         self.session = session
         self.fold_thoughts = True
         self.unfolded = False
-        self._live = Live(session, outputs=False)
+        self._live = Live(session, outputs=False, cwd=cwd)
         self._seen = self._live.seq
-        self._outputs = Outputs()
+        self._output = live_output(Outputs())
         self._notes = notes
         self._cards: list[Card] = []
         self._floating: list[Card] = []
@@ -117,6 +121,14 @@ class LiveArea:
         """Show lines of the client itself, below what the agent has sent so far."""
         self._append(RemarkCard(lines))
 
+    def add_notes(self, lines: Sequence[Drawable], kind: str) -> None:
+        """Show lines of the client right below those of the same kind, if nothing came between."""
+        last = self._cards[-1] if self._cards else None
+        if not isinstance(last, NotesCard) or last.kind != kind or not last.has_room:
+            last = NotesCard(kind)
+            self._append(last)
+        last.add(lines)
+
     def _append(self, card: Card) -> None:
         if self._cards and isinstance(self._cards[-1], UserCard | ThoughtCard):
             self._cards[-1].done = True  # it goes on as something else
@@ -161,6 +173,9 @@ class LiveArea:
             self._append(card)
         elif isinstance(change, live.Put):
             card.put(change.block)
+            if card.done and card in self._floating:  # above what appears after it
+                self._floating.remove(card)
+                self._append(card)
         else:
             card.grow(change.settled, change.tail)
         return True
@@ -219,7 +234,7 @@ class LiveArea:
         return card
 
     def _options(self, fold: bool = False) -> DrawOptions:
-        return DrawOptions(None if self.unfolded and not fold else FOLD, self._outputs)
+        return DrawOptions(None if self.unfolded and not fold else FOLD, self._output)
 
     # ---- rows to write
 
@@ -320,24 +335,44 @@ class LiveArea:
     def expanded(self, width: int) -> list[Row]:
         """Everything that was folded since the last prompt, in full."""
         made: list[Row] = []
-        full = DrawOptions(None, self._outputs)
         for key in self._this_turn:
-            block = self._live.block(key)
-            if block is None or not self._is_folded(key, width):
-                continue
-            if made:
-                made.append(())
-            made += all_rows(block_lines(block, full), width)
+            if rows := self._expanded(key, width):
+                made += [(), *rows] if made else rows
         return made
+
+    @allowance(COLOURING)
+    def expanded_last(self, number: int, width: int) -> list[Row]:
+        """The last block of the session that is folded, in full, or the one `number` before it.
+
+        Args:
+            number: 1 for the last one.
+            width: How wide rows may be.
+        """
+        for index in range(len(self.session.entries) - 1, -1, -1):
+            entry = self.session.entries[index]
+            if isinstance(entry, Message) and entry.role != "thought":
+                continue
+            if rows := self._expanded(Key("entry", index), width):
+                number -= 1
+                if not number:
+                    return rows
+        return []
+
+    def _expanded(self, key: Key, width: int) -> list[Row]:
+        """A block in full; no rows if it is not folded."""
+        block = self._live.block(key)
+        if block is None or not self._is_folded(key, width):
+            return []
+        return all_rows(block_lines(block, DrawOptions(None, self._output)), width)
 
     def _is_folded(self, key: Key, width: int) -> bool:
         block = self._live.block(key)
         if isinstance(block, ToolCallBlock):
             if len(block.items) > MOST_ITEMS:
                 return True
-            full = all_rows(block_lines(block, DrawOptions(None, self._outputs)), width)
+            full = all_rows(block_lines(block, DrawOptions(None, self._output)), width)
             return len(full) > len(
-                all_rows(block_lines(block, DrawOptions(FOLD, self._outputs)), width)
+                all_rows(block_lines(block, DrawOptions(FOLD, self._output)), width)
             )
         entry = self.session.entries[int(key.identity)] if key.kind == "entry" else None
         if isinstance(entry, Message) and entry.role == "thought" and block is not None:

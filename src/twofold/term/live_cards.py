@@ -43,6 +43,8 @@ from twofold.wire.content import ContentBlock, ImageContent
 
 MOST_ITEMS: Final = 32
 """How many items of a tool call are shown, counted from the end, where there is folding at all."""
+MOST_NOTES: Final = 100
+"""After how many lines notes go on as a new card."""
 THOUGHT_ROWS: Final = 4
 """How many rows of a thought are shown, while it is thought and when it is folded."""
 _THOUGHT_TAIL: Final = 2000
@@ -214,7 +216,7 @@ def is_finished(block: LiveBlock) -> bool:
     """Whether nothing more is expected of a block."""
     match block:
         case ToolCallBlock():
-            return block.status in FINISHED
+            return block.finished or block.status in FINISHED
         case CompactionBlock():
             return block.status in FINISHED
         case SubagentBlock():
@@ -234,6 +236,37 @@ class RemarkCard(Card):
     def rows(self, width: int) -> list[Row]:
         """What is not in the scrollback yet."""
         return all_rows(self._lines, width)
+
+
+class NotesCard(Card):
+    """Lines of the client that arrive one after the other, such as those of a standard error."""
+
+    done = True
+
+    def __init__(self, kind: str) -> None:
+        """`kind`: what the lines are about."""
+        super().__init__(Key("notice", ""))
+        self.kind = kind
+        self._lines: list[Drawable] = []
+        self._rows: list[Row] = []
+        self._drawn = self._width = 0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether lines may be added: what is drawn again and again must not be long."""
+        return len(self._lines) < MOST_NOTES
+
+    def add(self, lines: Iterable[Drawable]) -> None:
+        """Show more lines below the others."""
+        self._lines += lines
+
+    def rows(self, width: int) -> list[Row]:
+        """What is not in the scrollback yet."""
+        if width != self._width:
+            self._width, self._rows, self._drawn = width, [], 0
+        self._rows += all_rows(self._lines[self._drawn :], width)
+        self._drawn = len(self._lines)
+        return list(self._rows)
 
 
 class MessageCard(Card):

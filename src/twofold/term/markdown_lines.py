@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeAlias, assert_never
 
-from twofold.term.code import Highlighter
+from twofold.styled.code import Highlighter
 from twofold.term.lines import BLANK, NARROWEST, AnyStyle, Drawable, Line, Parts, Row, cells
 from twofold.view.markdown import (
     Align,

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias, assert_never
 
-from twofold.client.permissions import Question
-from twofold.session import Permission
 from twofold.term.block_lines import INDENT, counted, path_style
 from twofold.term.diff_lines import diff_lines
 from twofold.term.lines import NARROWEST, AnyStyle, Drawable, Line, Parts, Row, cells, cut, line
@@ -27,7 +25,6 @@ from twofold.view.blocks import (
     ValuesPart,
 )
 from twofold.view.diff import DiffLine
-from twofold.view.question import question_block
 
 FOLD: Final = 12
 """How many lines of each part are shown where not everything is."""
@@ -48,24 +45,12 @@ Making: TypeAlias = Callable[[str], Drawable]
 """How a line of a part is drawn."""
 
 
-def block_of(question: Question) -> QuestionBlock:
-    """Everything there is to see of a question now."""
-    session, permission = question.session, Permission("", question.request)
-    return question_block(
-        question.request,
-        call=session.tool_calls.get(permission.tool_call_id or ""),
-        before=question.before,
-        content=question.content,
-        terminals=session.terminals,
-        command=question.subject.command,
-        paths=question.subject.paths,
-    )
-
-
 class Page:
     """The lines of a question; `fold`: not all of them."""
 
-    def __init__(self, block: QuestionBlock, *, fold: bool = False) -> None:
+    def __init__(
+        self, block: QuestionBlock, *, fold: bool = False, unfold_key: str = "Ctrl-O"
+    ) -> None:
         self.lines: list[Drawable] = [_Title(block.title, block.kind)]
         self.hidden = 0
         """How many lines are folded away."""
@@ -74,6 +59,7 @@ class Page:
         self._missing_characters = 0
         self._rest = 0  # lines of parts of which nothing is shown
         self._fold = fold
+        self._unfold_key = unfold_key
         self._room = MOST_FOLDED if fold else MOST_LINES
         self._characters = MOST_CHARACTERS
         for part in block.parts:
@@ -115,7 +101,8 @@ class Page:
             self.missing += count
             return
         self.hidden += count
-        words = f"… {counted(count, 'more line')}, Ctrl-O shows {'it' if count == 1 else 'them'}"
+        shows = f"{self._unfold_key} shows {'it' if count == 1 else 'them'}"
+        words = f"… {counted(count, 'more line')}, {shows}"
         self.lines.append(line(words, "bold yellow", INDENT))
 
 

@@ -1,4 +1,4 @@
-"""Encodes rows for a terminal: escape sequences for the colours that it has, and its encoding.
+"""Encodes rows for a terminal: escape sequences for the colours of a theme, and its encoding.
 
 The text of a row is written unchanged between the escape sequences, so it must be safe already.
 """
@@ -11,6 +11,7 @@ from rich.color import ColorSystem
 from rich.style import Style
 
 from twofold.term.lines import AnyStyle, Row
+from twofold.term.themes import DARK, Theme, themed
 
 SYSTEMS: Final = {
     "standard": ColorSystem.STANDARD,
@@ -20,8 +21,8 @@ SYSTEMS: Final = {
 
 # Signs of ours for encodings that do not have them: each as wide as what it stands for.
 _ASCII: Final = str.maketrans(
-    "✓✗○◐◑⊘…·≡✎⌫→⌕∴↓⇄•│─⋯×┃━“”’‘–—\u00a0",
-    "vxo~=0~-=ed>s:fm*|-~x|-\"\"''-- ",
+    "✓✗○●❯◐◑⊘…·≡✎⌫→⌕∴↓⇄•│─⋯×┃━“”’‘–—\u00a0",
+    "vxo*>~=0~-=ed>s:fm*|-~x|-\"\"''-- ",
 )
 
 
@@ -53,8 +54,14 @@ class RowEncoder:
         self._system = SYSTEMS.get(system or "")
         self._color = color
         self._links = links
+        self.theme: Theme = DARK
         self.encoding = encoding
         self._utf = encoding.lower().replace("_", "-").startswith("utf")
+
+    @property
+    def has_colors(self) -> bool:
+        """Whether anything is written in a colour, so that the theme matters."""
+        return self._color and self._system is not None
 
     def text(self, row: Row) -> str:
         """The row as text with escape sequences."""
@@ -69,11 +76,12 @@ class RowEncoder:
     def _styled(self, text: str, style: AnyStyle) -> str:
         if not style or self._system is None:
             return text
-        found = _style(style) if isinstance(style, str) else style
+        if self._color:
+            found = themed(style, self.theme, self._system)
+        else:
+            found = (_style(style) if isinstance(style, str) else style).without_color
         if found.link and not self._links:
             found = found.update_link(None)
-        if not self._color:
-            found = found.without_color
         return found.render(text, color_system=self._system) if found else text
 
     def _signs(self, text: str) -> str:

@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.style import Style
 
-from twofold.term.block_lines import DrawOptions, block_lines, plain_output
-from twofold.term.emulator import whole_output
+from twofold.term.block_lines import DrawOptions, block_lines, plain_output, whole_output
 from twofold.term.lines import AnyStyle, Row, all_rows, plain
+from twofold.term.row_encoder import SYSTEMS
+from twofold.term.themes import DARK, Theme, themed
 from twofold.view.blocks import Block
 
 # Blocks go to the console in batches: one by one is slow, all at once holds everything twice.
@@ -22,11 +23,15 @@ _BATCH = 200
 _NARROWEST = 20
 
 
-def render_blocks(blocks: Iterable[Block], console: Console) -> None:
-    """Print blocks, one below the other."""
-    printer = _Printer(console)
+def render_blocks(blocks: Iterable[Block], console: Console, theme: Theme = DARK) -> None:
+    """Print blocks, one below the other; in the colours of the theme if there are any."""
+    printer = _Printer(console, theme)
     width = max(_NARROWEST, console.width) if console.is_terminal else None
-    options = DrawOptions(output=whole_output if console.is_terminal else plain_output)
+    utf = console.encoding.lower().startswith("utf")
+    options = DrawOptions(
+        output=whole_output if console.is_terminal else plain_output,
+        half_blocks=console.color_system == "truecolor" and utf,
+    )
     for block in blocks:
         printer.add(all_rows(block_lines(block, options), width))
     printer.flush()
@@ -35,8 +40,10 @@ def render_blocks(blocks: Iterable[Block], console: Console) -> None:
 class _Printer:
     """Puts blocks on a console, a blank line between any two."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, theme: Theme) -> None:
         self._console = console
+        self._theme = theme
+        self._system = None if console.no_color else SYSTEMS.get(console.color_system or "")
         utf = console.encoding.lower().startswith("utf")
         self._encoding = None if utf else console.encoding
         self._segments: list[Segment] = []
@@ -62,7 +69,9 @@ class _Printer:
 
     def _style(self, style: AnyStyle) -> Style:
         """The style; what is shown here is read elsewhere than it was done: no links to files."""
-        return self._console.get_style(style).update_link(None)
+        if self._system is None:
+            return self._console.get_style(style).update_link(None)
+        return themed(style, self._theme, self._system).update_link(None)
 
     def flush(self) -> None:
         """Print what waits."""
