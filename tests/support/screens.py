@@ -42,6 +42,11 @@ class MemoryTerminal:
         cursor = self._screen.cursor
         return cursor.x, cursor.y, cursor.hidden
 
+    @property
+    def above(self) -> int:
+        """How many rows have left the screen."""
+        return len(self._screen.history.top)
+
     def _text(self, row: Any) -> str:
         return "".join(row[column].data for column in range(self._screen.columns)).rstrip()
 

@@ -42,8 +42,9 @@ class Run(NamedTuple):
 Row: TypeAlias = tuple[Run, ...]
 
 BRACKETED_PASTE: Final = 2004
+FOCUS: Final = 1004
 _ALTERNATE: Final = frozenset({47, 1047, 1049})
-_KNOWN: Final = frozenset({7, 25, BRACKETED_PASTE, *_ALTERNATE, 2026})
+_KNOWN: Final = frozenset({7, 25, FOCUS, BRACKETED_PASTE, *_ALTERNATE, 2026})
 """The private modes that the terminal reports as supported; 2026: synchronized output."""
 _PRIVATE: Final = 5  # pyte keeps a private mode shifted by so many bits
 
@@ -69,7 +70,10 @@ class TerminalScreen(pyte.Screen):
         """Their text: a wait reads it again with every output."""
         self.passed_over: list[str] = []
         """The escape sequences that were not understood, or have no effect here."""
+        self.background = ""
+        """The colour that it reports as its background (`rgb:ffff/ffff/ffff`); empty: none."""
         self._answer = answer
+        self._titles: list[str] = []  # that were saved
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         self._pending = ""
         self._main: tuple[dict[int, Any], Cursor] | None = None  # while the other screen shows
@@ -119,6 +123,9 @@ class TerminalScreen(pyte.Screen):
         match sequence["prefix"], sequence["between"], final:
             case (None, _, _):
                 kind, _, words = (sequence["osc"] or "").partition(";")
+                if (kind, words) == ("11", "?") and self.background:
+                    self._answer(f"\x1b]11;{self.background}\x1b\\")
+                    return
                 if kind not in ("0", "2"):
                     self.passed_over.append(sequence[0])
                     return
@@ -126,6 +133,10 @@ class TerminalScreen(pyte.Screen):
             case ("?", "$", "p") if args.isdecimal():
                 known = (1 if self.has_mode(int(args)) else 2) if int(args) in _KNOWN else 0
                 self._answer(f"\x1b[?{args};{known}$y")
+            case ("", "", "t") if args == "22;0":
+                self._titles.append(self.title)
+            case ("", "", "t") if args == "23;0" and self._titles:
+                self.set_title(self._titles.pop())
             case ("", "", "s") if not args:
                 self.save_cursor()
             case ("", "", "u") if not args:

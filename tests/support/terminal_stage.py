@@ -50,6 +50,9 @@ _CONTROLLING: Final = (
 class Stage(AnyStage):
     """A program in a pseudo terminal. `encoding` is the one that the terminal reads.
 
+    `background` is the colour that it reports (`rgb:ffff/ffff/ffff`), empty: none. A terminal that
+    is `mute` answers nothing at all; a test can type the answers.
+
     Rows are not laid out anew when the terminal is resized: as in xterm, they are cut.
     """
 
@@ -62,8 +65,12 @@ class Stage(AnyStage):
         cwd: str | Path | None = None,
         env: Env | None = None,
         encoding: str = "utf-8",
+        background: str = "",
+        mute: bool = False,
     ) -> None:
-        self._screen = TerminalScreen(columns, rows, self._send, encoding)
+        answer = (lambda text: None) if mute else self._send
+        self._screen = TerminalScreen(columns, rows, answer, encoding)
+        self._screen.background = background
         self._outgoing = bytearray()
         self._encoding = encoding
         self._left = False  # no process is left that could write

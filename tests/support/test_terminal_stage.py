@@ -40,7 +40,7 @@ def say(what):
 
 
 @both
-def test_what_is_typed_reaches_the_program_and_its_status_is_told(make: AnyMake) -> None:
+def test_what_is_typed_reaches_the_program_and_its_status_is_returned(make: AnyMake) -> None:
     with make(sh('read line; echo "got <$line>"; exit 7')) as stage:
         stage.type("grüße, 世界")
         stage.press("enter")
@@ -81,7 +81,7 @@ def test_ctrl_d_ends_the_input() -> None:
 
 
 @both
-def test_a_resize_tells_the_program_the_new_size(make: AnyMake) -> None:
+def test_a_resize_gives_the_program_the_new_size(make: AnyMake) -> None:
     script = "trap 'stty size' WINCH; stty size; while :; do sleep 0.01; done"
     with make(sh(script), columns=70, rows=20) as stage:
         stage.wait_for("20 70")

@@ -52,7 +52,7 @@ def test_who_wants_no_colours_gets_none(options: tuple[str, ...], env: Env) -> N
 def test_without_such_a_wish_there_are_colours() -> None:
     with client("--start", "go", env={"COLORTERM": "truecolor"}) as stage:
         through_the_showcase(stage)
-        assert {"31", "32"} <= colours(stage.raw)
+        assert {"38"} <= colours(stage.raw) <= {"38", "48"}  # no colour that a palette changes
 
 
 # ---- small and plain terminals ---------------------------------------------------------------
@@ -101,7 +101,7 @@ def test_a_dumb_terminal_gets_words_and_no_escape_sequence() -> None:
 
 def test_a_dumb_terminal_shows_what_there_is_to_choose() -> None:
     with client(agent=demo("auth"), env={"TERM": "dumb"}) as stage:
-        stage.wait_for("> Token")
+        stage.wait_for("❯ 1 Token")
         stage.wait_for("after one second without any key")
         stage.wait_quiet(SILENCE + 0.1)
         stage.press("enter")
@@ -232,11 +232,16 @@ def prompt(request):
 """)
 
 
+def without_seconds(rows: list[str]) -> list[str]:
+    """The rows, without how long the turn has taken."""
+    return [re.sub(r"working \d+ s", "working", row) for row in rows]
+
+
 def test_ctrl_o_unfolds_a_call_taller_than_the_screen_as_far_as_it_fits_and_folds_it() -> None:
     with TmuxStage([*RUN, "--start", "go", "--", *TALL], columns=80, rows=30) as stage:
         stage.wait_for("more lines")
         stage.wait_quiet()
-        folded = stage.screen()
+        folded = without_seconds(stage.screen())
         for _ in range(2):
             stage.press("ctrl-o")
             stage.wait_for("  line 59")
@@ -251,7 +256,7 @@ def test_ctrl_o_unfolds_a_call_taller_than_the_screen_as_far_as_it_fits_and_fold
             stage.wait_quiet()
             # what was above the call may have moved to the scrollback, the call is as it was
             at = folded.index("◐ Tall  (in progress)")
-            again = stage.screen()
+            again = without_seconds(stage.screen())
             assert again[again.index(folded[at]) :][: len(folded) - at] == folded[at:]
             assert twice(stage.scrollback()) == []
         stage.press("ctrl-o")

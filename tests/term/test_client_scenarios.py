@@ -39,7 +39,7 @@ WIDTH: Final = 79
 
 # ---- what stands there in the end ------------------------------------------------------------
 
-STATUS = "Mode: Ask · Thoughts: Aloud"
+STATUS = "Mode: Ask · Twofold demo agent · ~ · Thoughts: Aloud"
 CANCELLED = "The turn ended: cancelled."
 TOLD: dict[str, str] = {
     "stream": """\
@@ -56,7 +56,6 @@ one two three four five""",
 ✓ $ Say hello  (execute, completed)
   $ echo hello
     hello
-  exit code 0
 
 done
 
@@ -65,7 +64,7 @@ Plan
   ✓ say hello""",
     "permission": """\
 ✓ $ Run make  (execute, completed)
-  allowed by a person
+  allowed by you
 
 outcome: a1""",
     "slow-permission": f"""\
@@ -89,7 +88,7 @@ The same tool call was announced twice.""",
     "permission-first": """\
 ✓ ⌫ Delete the build  (delete, completed)
   input: {"command": "rm -r build"}
-  allowed by a person
+  allowed by you
 
 The permission request came before its tool call.""",
     "string-output": """\
@@ -302,9 +301,9 @@ def test_an_agent_that_wants_a_login_gets_one_at_the_start(version: Version) -> 
     with client(version, "auth") as stage:
         stage.wait_for("Enter chooses")
         assert screen_text(stage) == (
-            "Twofold demo agent requires a login. How do you want to log in?\n"
-            "> Token: Any token will do: none is asked\n"
-            "Up and Down move, Enter chooses, Esc leaves"
+            "? Twofold demo agent requires a login. How do you want to log in?\n"
+            "❯ 1 Token  Any token will do: none is asked\n"
+            "  Up and Down move, Enter chooses, Esc leaves"
         )
         stage.press("enter")
         wait_prompt(stage)
@@ -360,18 +359,21 @@ def test_a_turn_that_does_not_end_is_left_by_a_second_ctrl_c(
         stage.wait_for(said.strip() or "◐ working")
         wait_idle(stage)  # a turn that is cancelled before it begins does not begin
         stage.press("ctrl-c")
-        status = f"⊘ cancelling · Ctrl-C again gives up and leaves · {STATUS}"
-        stage.wait_for(lambda stage: screen_text(stage).endswith(f"> /{name}\n{said}\n{status}"))
+        status = "⊘ cancelling · Ctrl-C again gives up and leaves · Mode: Ask"
+        live = f"> /{name}\n{said}\n>\n{status}"
+        stage.wait_for(lambda stage: screen_text(stage).endswith(live))
         stage.press("ctrl-c")
         ends(stage, 5)
         assert screen_text(stage).endswith(f"> /{name}\n{said}".rstrip())
 
 
 @BOTH
-def test_the_death_of_the_agent_is_told_with_its_last_words(version: Version) -> None:
+def test_if_the_agent_ends_its_last_words_are_shown(version: Version) -> None:
     with client(version) as stage:
         wait_prompt(stage)
         begin(stage, "/crash")
+        stage.wait_for("Start the agent again")
+        stage.press("esc")
         ends(stage, 7)
         [(_, came)] = turns(stage)
         call, said, error = came.split("\n\n")
@@ -407,7 +409,10 @@ def test_what_comes_late_is_printed_above_the_prompt_and_what_is_typed_stays(
         assert (
             screen_text(stage).partition("> /late-updates\n\n")[2].startswith(f"{LATE}\n\n> /echo")
         )
-        send_prompt(stage, "pe")
+        stage.type("pe")
+        stage.press("enter")
+        stage.wait_for("echo: what I type")
+        wait_prompt(stage)
         leave(stage)
         assert turns(stage) == [("/late-updates", LATE), ("/echo what I type", "echo: what I type")]
 

@@ -48,7 +48,7 @@ THOUGHT = """\
 """  # noqa: E501
 CHANGED = '''\
 ✓ ≡ Read report.py  (read, completed)
-  {cwd}/src/weather/report.py:6
+  src/weather/report.py:6
   """The weather in words."""
 
   from weather.reading import Reading
@@ -62,14 +62,14 @@ CHANGED = '''\
       return f"{reading.place}: {temperature(reading.celsius)}, {reading.sky}"
 
 ✓ ⌕ Search for “°C”  (search, completed)
-  {cwd}/src/weather/report.py:7
+  src/weather/report.py:7
   src/weather/report.py:7:    return f"{celsius:.0f} °C"
   tests/: no match
 
 Only temperature() formats it, so that is the one place to change.
 
 ✓ ✎ Edit report.py  (edit, completed)
-  {cwd}/src/weather/report.py
+  src/weather/report.py
   @@ -4,7 +4,8 @@
 
 
@@ -82,7 +82,7 @@ Only temperature() formats it, so that is the one place to change.
    def line(reading: Reading) -> str:
 
 ✓ ✎ Write test_report.py  (edit, completed)
-  {cwd}/tests/test_report.py (new file)
+  tests/test_report.py (new file)
   @@ -0,0 +1,11 @@
   +import pytest
   +
@@ -110,15 +110,13 @@ RAN = {
     2: """\
 ✓ $ Run the tests and look at Oslo  (execute, completed)
   $ python -m pytest -q && python -m weather oslo
-  in {cwd}
     ....                                       [100%]
     4 passed in 0.03s
     Oslo: 0 °C, light snow ❄
-  exit code 0
 """,
 }
 NOT_RUN = """\
-✗ $ Run the tests and look at Oslo  (execute, failed)
+✗ $ Run the tests and look at Oslo  (execute, rejected)
   It was not run, for it was not allowed.
 """
 FIXED = """
@@ -173,10 +171,7 @@ Plan
 
 ? Run the tests and look at Oslo  (execute)
   $ python -m pytest -q && python -m weather oslo
-  in {cwd}
   │ It runs the tests and fetches the forecast for Oslo.
-  │ python -m pytest -q && python -m weather oslo
-  │ (in {cwd})
   │ tool: shell
 """,
     2: """\
@@ -189,23 +184,28 @@ Plan
 ? Run this command?  (execute)
   │ It runs the tests and fetches the forecast for Oslo.
   $ python -m pytest -q && python -m weather oslo
-  in {cwd}
   │ tool call: Run the tests and look at Oslo
   │ tool: shell
 """,
 }
 KEYS = """\
-  y Run it (allow once)   a Run it, and do not ask again (allow always)   n Do not run it (reject once)   Esc reject
+  y Run it (allow once)   a Run it, and do not ask again (allow always)   n Do not run it (reject once)
+  r reject with a reason   Esc reject
 
-? waiting for you · Ctrl-C cancels the turn · 18k of 200k tokens, $0.02 · Mode: Ask · Thoughts: Aloud"""  # noqa: E501
-STATUS = "Mode: Ask · 53k of 200k tokens, $0.05 · Thoughts: Aloud · No more negative zero"
+>
+? waiting for you · Ctrl-C cancels the turn · 18k of 200k tokens, $0.02 · Mode: Ask · Twofold demo agent · ~"""  # noqa: E501
+WHO = "Twofold demo agent · ~"
+STATUS = f"Mode: Ask · 53k of 200k tokens, $0.05 · {WHO} · Thoughts: Aloud · No more negative zero"
 
 
 def first_turn(version: Version) -> str:
     """All that stands in the terminal after the first turn, in which the command was allowed."""
-    turn = ran(version, "allowed by a person")
+    turn = ran(version, "allowed by you")
     return f"{GREETING.replace('@', f'{version}')}> showcase\n\n{turn}"
 
+
+RED, GREEN, CYAN, GREY = "ff8787", "87d787", "5fd7d7", "a8a8a8"
+"""The colours of the dark theme, of 256."""
 
 # ---- in a terminal ---------------------------------------------------------------------------
 
@@ -219,8 +219,8 @@ def test_the_showcase_is_told_to_the_letter_and_every_answer_counts(version: Ver
         assert screen_text(stage).endswith(changed(version) + ASKED[version] + KEYS)
         assert looks(stage, "y Run it")[:3] == (
             Run("  ", Look()),
-            Run("y", Look("green", bold=True, reverse=True)),
-            Run(" Run it (allow once)", Look("green")),
+            Run("y", Look(GREEN, bold=True, reverse=True)),
+            Run(" Run it (allow once)", Look(GREEN)),
         )
         stage.press("y")
         wait_prompt(stage, after)
@@ -232,10 +232,10 @@ def test_the_showcase_is_told_to_the_letter_and_every_answer_counts(version: Ver
         send_prompt(stage, "showcase")  # the agent does not ask again
         leave(stage)
         assert turns(stage) == [
-            ("showcase", ran(version, "allowed by a person")),
-            ("showcase", not_run(version, "rejected by a person")),
-            ("showcase", not_run(version, "rejected by a person")),
-            ("showcase", ran(version, "allowed for good by a person")),
+            ("showcase", ran(version, "allowed by you")),
+            ("showcase", not_run(version, "rejected by you")),
+            ("showcase", not_run(version, "rejected by you")),
+            ("showcase", ran(version, "allowed for good by you")),
             ("showcase", ran(version)),
         ]
 
@@ -246,11 +246,13 @@ def test_the_settings_of_the_session_change_the_showcase_and_stand_in_the_status
 ) -> None:
     with client(version, columns=COLUMNS) as stage:
         wait_prompt(stage)
-        wait_status(stage, "Mode: Ask · Thoughts: Aloud")
+        wait_status(stage, f"Mode: Ask · {WHO} · Thoughts: Aloud")
         for command in ("/mode code", "/config thoughts quiet", "showcase", "/plan", "/usage"):
             send_prompt(stage, command)
         tokens = "53k of 200k tokens, $0.05"
-        wait_status(stage, f"Mode: Code · {tokens} · Thoughts: Quiet · No more negative zero")
+        wait_status(
+            stage, f"Mode: Code · {tokens} · {WHO} · Thoughts: Quiet · No more negative zero"
+        )
         leave(stage)
         assert turns(stage) == [
             (
@@ -277,9 +279,9 @@ def test_an_answer_for_good_is_given_again_without_asking(version: Version) -> N
         answer(stage, "/permission", "d")
         send_prompt(stage, "/permission")
         leave(stage)
-        call = "✗ $ Run make  (execute, failed)"
+        call = "✗ $ Run make  (execute, rejected)"
         assert turns(stage) == [
-            ("/permission", f"{call}\n  rejected for good by a person\n\noutcome: r2"),
+            ("/permission", f"{call}\n  rejected for good by you\n\noutcome: r2"),
             ("/permission", f"{call}\n  rejected as answered before\n\noutcome: r1"),
         ]
 
@@ -305,15 +307,15 @@ def looks(stage: Stage, text: str) -> Row:
     return next(row for row in stage.styles() if text in plain(row))
 
 
-def test_what_is_told_has_its_colours_and_the_agents_terminal_has_its_own() -> None:
+def test_what_is_shown_has_its_colours_and_the_output_of_the_agents_terminal_too() -> None:
     with client(2, columns=COLUMNS) as stage:
         wait_prompt(stage)
         answer(stage, "showcase", "y")
         for row in LOOKS:
             assert looks(stage, plain(row).strip()) == row
         minus, plus = looks(stage, "-    return f"), looks(stage, "+    return f")
-        assert minus[1] == Run("-", Look("red", bold=True))
-        assert plus[1] == Run("+", Look("green", bold=True))
+        assert minus[1] == Run("-", Look(RED, bold=True))
+        assert plus[1] == Run("+", Look(GREEN, bold=True))
         # of a line that was changed, the words that differ stand out
         assert [run.text for run in minus if run.look.reverse] == [":.0f"]
         assert [run.text for run in plus if run.look.reverse] == ["round(", ")"]
@@ -321,41 +323,40 @@ def test_what_is_told_has_its_colours_and_the_agents_terminal_has_its_own() -> N
         assert screen_text(stage) == first_turn(2)  # in a terminal of 24 rows, too
 
 
-PLAIN, BOLD, DIM, GREEN = Look(), Look(bold=True), Look(dim=True), Look("green")
+PLAIN, BOLD, DIM, DONE = Look(), Look(bold=True), Look(GREY), Look(GREEN)
 LOOKS: list[Row] = [
     (Run("> ", PLAIN), Run("showcase", BOLD)),
-    (Run("! info: This is a demonstration", Look("cyan")),),
+    (Run("! info: This is a demonstration", Look(CYAN)),),
     (
         Run("  ", PLAIN),
-        Run("formats it, and where else temperatures are printed.", Look(dim=True, italic=True)),
+        Run("formats it, and where else temperatures are printed.", Look(GREY, italic=True)),
     ),
     (
-        Run("✓ ", GREEN),
+        Run("✓ ", DONE),
         Run("≡ ", DIM),
         Run("Read report.py", BOLD),
-        Run("  (read, completed)", GREEN),
+        Run("  (read, completed)", DONE),
     ),
     (
         Run("Only ", PLAIN),
-        Run("temperature()", Look("cyan")),
+        Run("temperature()", Look(CYAN)),
         Run(" formats it, so that is the one place to change.", PLAIN),
     ),
-    (Run("  ", PLAIN), Run("@@ -4,7 +4,8 @@", Look("cyan"))),
+    (Run("  ", PLAIN), Run("@@ -4,7 +4,8 @@", Look(CYAN))),
     # the colours of the agent's own terminal
     (
         Run("    ", PLAIN),
-        Run("4 passed", Look("green", bold=True)),
-        Run(" in 0.03s", GREEN),
+        Run("4 passed", Look(GREEN, bold=True)),
+        Run(" in 0.03s", DONE),
     ),
     (
         Run("    ", PLAIN),
         Run("Oslo", BOLD),
         Run(": ", PLAIN),
-        Run("0 °C", Look("cyan")),
+        Run("0 °C", Look(CYAN)),
         Run(", light snow ❄", PLAIN),
     ),
-    (Run("  ", PLAIN), Run("exit code 0", GREEN)),
-    (Run("  ", PLAIN), Run("allowed by a person", Look(dim=True, italic=True))),
+    (Run("  ", PLAIN), Run("allowed by you", Look(GREY, italic=True))),
     (Run("Plan", BOLD),),
-    (Run("  ", PLAIN), Run("✓ ", GREEN), Run("Add a test", DIM)),
+    (Run("  ", PLAIN), Run("✓ ", DONE), Run("Add a test", DIM)),
 ]

@@ -28,7 +28,7 @@ def test_who_waits_for_a_slow_start_sees_for_how_long_and_what_the_agent_said_la
         assert "".join(stage.screen()).count("hello") == 1
         assert "Starting" not in stage.text
         assert "part 3" not in stage.text
-        assert stage.title == ""
+        assert stage.title == f"{stage.home.name} · twofold"  # and not what the agent wrote
         stage.press("ctrl-c")
         leave(stage)
 
@@ -175,7 +175,7 @@ def test_an_agent_of_either_version_is_talked_to(version: str) -> None:
 def test_an_agent_that_wants_a_login_gets_one_or_is_left() -> None:
     with client(agent=demo("auth")) as stage:
         stage.wait_for("Twofold demo agent requires a login. How do you want to log in?")
-        stage.wait_for("> Token: Any token will do")
+        stage.wait_for("❯ 1 Token  Any token will do")
         stage.wait_for("Enter chooses")
         stage.press("enter")
         stage.wait_for("Logging in: Token")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support.client_stage import wait_question
-from tests.support.plain_client import RUN, at_prompt, client, demo, leave, say
+from tests.support.plain_client import RUN, at_prompt, client, demo, in_input, leave, say
 from tests.support.raw_process import raw_agent
 from tests.support.terminal_stage import AnyStage, Stage
 
@@ -182,7 +182,7 @@ def test_a_question_waits_for_its_key_and_not_for_what_is_pasted(tmp_path: Path)
         stage.paste("y\ny")
         stage.wait_for("> y")
         stage.wait_quiet()
-        assert "press Tab to answer" in stage.text
+        assert "press Ctrl-Y to answer" in stage.text
         assert "? Run make" in stage.text
         wait_question(stage)
         stage.press("y")
@@ -190,7 +190,7 @@ def test_a_question_waits_for_its_key_and_not_for_what_is_pasted(tmp_path: Path)
         stage.wait_for("> y")  # what was pasted is not lost
         stage.press("ctrl-c")
         leave(stage)
-        assert "allowed by a person" in stage.text
+        assert "allowed by you" in stage.text
     assert answers(record) == [{"outcome": "selected", "optionId": "a1"}]
 
 
@@ -204,7 +204,7 @@ def test_who_types_on_while_something_is_asked_answers_nothing(tmp_path: Path) -
             stage.type(letter)
             pause(stage, 1 / 11)
         stage.wait_for(f"> {words}")
-        assert "press Tab to answer" in stage.text
+        assert "press Ctrl-Y to answer" in stage.text
         stage.wait_quiet(1.2)  # with something typed ahead no silence is long enough
         stage.press("a")
         stage.wait_for(f"> {words}a")
@@ -223,7 +223,7 @@ def test_a_silence_lets_one_key_answer(tmp_path: Path) -> None:
     record = tmp_path / "record"
     with client(f"--record={record}", "--start", "go", agent=demo("permission")) as stage:
         stage.wait_for("press Tab to answer")
-        assert stage.cursor_is_hidden
+        assert in_input(stage)
         stage.wait_for("waiting for you")
         stage.press("y")
         stage.wait_for("outcome: a1")
@@ -285,7 +285,7 @@ def test_a_rule_that_asks_goes_before_one_that_allows() -> None:
     with client(*options, agent=demo("permission")) as stage:
         wait_question(stage)
         stage.press("esc")
-        stage.wait_for("rejected by a person")
+        stage.wait_for("rejected by you")
         leave(stage)
 
 
@@ -377,6 +377,8 @@ def prompt(request):
 
 def test_a_call_that_was_open_when_the_agent_died_is_not_left_in_progress() -> None:
     with client("--start", "go", agent=DIES) as stage:
+        stage.wait_for("Start the agent again")
+        stage.press("esc")
         assert stage.wait_end() == 7
         assert "Build  (execute, not finished)" in stage.text
         assert "in progress" not in stage.text
@@ -497,7 +499,7 @@ def test_ctrl_z_stops_a_menu_and_the_shell_has_it_go_on() -> None:
     with in_shell(agent=demo("auth")) as stage:
         stage.wait_for("Enter chooses")
         stop_and_continue(stage)
-        stage.wait_for("> Token")
+        stage.wait_for("❯ 1 Token")
         assert same_modes(stage)
         stage.press("esc")
 
@@ -546,10 +548,112 @@ def test_who_waits_for_a_person_uses_no_processor() -> None:
         assert stage.cpu_seconds() - before < 0.1
 
 
-def test_a_ctrl_c_that_comes_together_with_the_enter_cancels_the_turn() -> None:
+def test_a_ctrl_c_that_comes_together_with_the_enter_puts_the_text_back() -> None:
     with client() as stage:
         stage.wait_for(at_prompt)
         stage.type("/silent\r\x03")
+        stage.wait_for(lambda stage: at_prompt(stage, "/silent"))
+        stage.press("ctrl-c")
+        leave(stage)
+
+
+# ---- the input line during a turn --------------------------------------------------------------
+
+
+def test_what_is_entered_during_a_turn_is_sent_when_it_has_ended(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    options = (f"--record={record}", "--start", "/stream")
+    with client(*options, agent=demo(speed=0.2)) as stage:
+        stage.wait_for("◐ working")
+        stage.type("/echo later\r")
+        stage.wait_for("echo: later")
+        leave(stage)
+        assert stage.text.index("one two three four five") < stage.text.index("echo: later")
+    assert [blocks[0]["text"] for blocks in prompts(record)] == ["/stream", "/echo later"]
+
+
+def test_what_is_queued_can_be_edited_and_removed(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    with client(f"--record={record}", "--start", "/slow") as stage:
+        stage.wait_for("tick")
+        stage.type("/echo one\r/echo two\r")
+        stage.wait_for("⋯ next: /echo two")
+        stage.press("up")
+        stage.wait_for(lambda stage: in_input(stage, "/echo two"))
+        assert "⋯ next: /echo two" not in stage.text
+        stage.type("!\r")
+        stage.wait_for("⋯ next: /echo two!")
+        stage.press("up")
+        stage.wait_gone("⋯ next: /echo two!")
+        stage.press("ctrl-u")
+        stage.wait_for(in_input)
+        stage.press("esc")
         stage.wait_for("The turn ended: cancelled.")
+        stage.wait_for(lambda stage: at_prompt(stage, "/echo one"))  # not sent unasked
+        stage.press("enter")
+        stage.wait_for("echo: one")
+        leave(stage)
+    assert [blocks[0]["text"] for blocks in prompts(record)] == ["/slow", "/echo one"]
+
+
+def test_escape_cancels_a_turn_and_what_is_typed_stays() -> None:
+    with client("--start", "/slow") as stage:
+        stage.wait_for("tick")
+        stage.type("half a sen")
+        stage.wait_for(lambda stage: in_input(stage, "half a sen"))
+        stage.press("esc")
+        stage.wait_for("The turn ended: cancelled.")
+        stage.wait_for(lambda stage: at_prompt(stage, "half a sen"))
+        stage.press("ctrl-c")
+        leave(stage)
+
+
+def test_a_command_of_the_client_is_run_during_a_turn() -> None:
+    with client("--start", "/slow") as stage:
+        stage.wait_for("tick")
+        stage.type("/mode code\r")
+        stage.wait_for("* code")
+        stage.wait_for(in_input)
+        assert "◐ working" in stage.text
+        stage.press("esc")
+        stage.wait_for("The turn ended: cancelled.")
+        leave(stage)
+
+
+def test_ctrl_d_during_a_turn_leaves_only_when_it_is_pressed_again() -> None:
+    with client("--start", "/silent") as stage:
+        stage.wait_for("◐ working")
+        stage.press("ctrl-d")
+        stage.wait_for("Ctrl-D again leaves")
+        stage.press("ctrl-d")
+        assert stage.wait_end() == 5
+        assert stage.children() == []
+
+
+def test_the_input_is_edited_in_the_editor_of_the_environment(tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf " world" >> "$1"\n')
+    editor.chmod(0o755)
+    with client(env={"VISUAL": str(editor)}) as stage:
         stage.wait_for(at_prompt)
+        stage.type("/echo hello")
+        stage.wait_for(lambda stage: at_prompt(stage, "/echo hello"))
+        stage.press("ctrl-x")
+        stage.press("ctrl-e")
+        stage.wait_for(lambda stage: at_prompt(stage, "/echo hello world"))
+        stage.press("enter")
+        stage.wait_for("echo: hello world")
+        leave(stage)
+
+
+def test_an_editor_that_is_not_there_is_named_and_the_text_stays() -> None:
+    with client(env={"VISUAL": "/no/such-editor"}) as stage:
+        stage.wait_for(at_prompt)
+        stage.type("hello")
+        stage.wait_for(lambda stage: at_prompt(stage, "hello"))
+        stage.press("ctrl-x")
+        stage.press("ctrl-e")
+        stage.wait_for("cannot start the editor '/no/such-editor'")
+        stage.wait_for(lambda stage: at_prompt(stage, "hello"))
+        stage.press("ctrl-c")
         leave(stage)

@@ -12,12 +12,12 @@ from tests.support.screens import MemoryTerminal, memory_writer
 from tests.support.strategies import v2_struct_streams
 from twofold.session import Session
 from twofold.session.reduce import NotBase64
-from twofold.term import code
-from twofold.term.code import Highlighter
-from twofold.term.emulator import MOST
-from twofold.term.lines import Parts, line, plain
+from twofold.styled import Parts, code
+from twofold.styled.code import Highlighter
+from twofold.styled.emulator import MOST
+from twofold.term.lines import line, plain
 from twofold.term.live_area import COLOURING, FOLD, LiveArea
-from twofold.term.live_cards import MOST_ITEMS
+from twofold.term.live_cards import MOST_ITEMS, MOST_NOTES
 from twofold.term.terminal_writer import TerminalWriter
 from twofold.view.live import Key
 from twofold.wire import v2
@@ -134,6 +134,14 @@ def test_an_open_call_floats_at_the_bottom_while_a_message_scrolls_by() -> None:
     assert [row for row in rows if row.startswith("line")] == [f"line {n}" for n in range(40)]
 
 
+@pytest.mark.parametrize("draw", [True, False])
+def test_a_call_that_floated_is_above_what_is_sent_after_it_is_done(draw: bool) -> None:
+    scene = Scene().play(call("a"), *(said(f"line {number}\n\n") for number in range(40)))
+    assert "◐ Call a  (in progress)" in scene.terminal.screen
+    scene.play(call("a", "completed"), said("after", "n"), draw=draw)
+    assert blocks(scene.end())[-2:] == [["✓ Call a  (completed)"], ["after"]]
+
+
 def test_of_many_open_calls_the_last_are_shown_and_the_others_counted() -> None:
     scene = Scene(rows=16).play(*(call(str(number)) for number in range(50)))
     shown = "\n".join(scene.terminal.screen)
@@ -179,6 +187,48 @@ def test_a_long_item_is_folded_and_can_be_expanded() -> None:
     assert f"  … {50 - FOLD} more lines" in rows
     expanded = scene.live_area.expanded(scene.writer.width)
     assert "  line 49" in ["".join(part for part, _ in row) for row in expanded]
+
+
+def test_folded_blocks_are_counted_from_the_last_one_of_the_session() -> None:
+    scene = Scene(rows=40)
+    long = [v2.Content(TextContent("\n".join(f"line {number}" for number in range(50))))]
+    scene.play(call("a", "completed", content=long), said("a message " * 200))
+    scene.play(call("b", "completed"), v2.AgentThoughtChunk("t", TextContent("I think.\n\n" * 20)))
+    scene.end()
+    scene.live_area.begin_turn()
+    scene.play(call("c", "completed", content=long))
+
+    def first(number: int) -> str:
+        rows = scene.live_area.expanded_last(number, scene.writer.width)
+        return plain(rows[0]) if rows else ""
+
+    assert [first(number) for number in (1, 2, 3, 4)] == [
+        "✓ Call c  (completed)",
+        "  I think.",
+        "✓ Call a  (completed)",
+        "",
+    ]
+    assert scene.live_area.expanded_last(1, 60) == scene.live_area.expanded(60)
+
+
+def test_notes_of_one_kind_stay_together_until_something_comes_between() -> None:
+    scene = Scene(rows=30)
+    for number in (1, 2):
+        scene.live_area.add_notes([line(f"note {number}")], "stderr")
+    scene.live_area.add_notes([line("output")], "command")
+    scene.play(said("hello"))
+    scene.live_area.add_notes([line("note 3")], "stderr")
+    scene.draw()
+    assert scene.end() == ["note 1", "note 2", "", "output", "", "hello", "", "note 3"]
+
+
+def test_notes_without_end_go_to_the_scrollback_once_and_in_order() -> None:
+    scene = Scene(rows=10)
+    for number in range(3 * MOST_NOTES):
+        scene.live_area.add_notes([line(f"note {number}")], "stderr")
+        scene.draw()
+    notes = [row for row in scene.end() if row]
+    assert notes == [f"note {number}" for number in range(3 * MOST_NOTES)]
 
 
 def test_what_is_folded_on_the_screen_can_be_unfolded_and_folded_again() -> None:

@@ -20,7 +20,8 @@ from twofold.term.live_area import LiveArea
 from twofold.term.row_encoder import RowEncoder
 from twofold.term.transcript import render_blocks
 from twofold.view.diff import DiffLineKind
-from twofold.view.outline import GLYPHS, outline
+from twofold.view.outline import GLYPHS
+from twofold.view.timeline import outline
 from twofold.wire import codec, v2
 
 SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "showcase.jsonl"
@@ -40,7 +41,7 @@ def plain(session: Session) -> str:
 def coloured(session: Session, width: int = 80) -> str:
     """What a terminal gets."""
     out = io.StringIO()
-    console = Console(file=out, force_terminal=True, color_system="standard", width=width)
+    console = Console(file=out, force_terminal=True, color_system="256", width=width)
     render(session, console)
     return out.getvalue()
 
@@ -78,7 +79,7 @@ def test_each_role_looks_like_itself() -> None:
     assert plain(session) == "> Do it\n> now\n\n  Hm.\n\nDone.\n\nidle\n"
     shown = coloured(session)
     assert "> \x1b[1mDo it\x1b[0m\n" in shown
-    assert "\x1b[2;3mHm.\x1b[0m\n" in shown
+    assert "\x1b[3;38;5;248mHm.\x1b[0m\n" in shown
     assert "\nDone.\n" in shown
 
 
@@ -107,9 +108,9 @@ def shows(terminal_id: str = "t") -> dict[str, Any]:
 
 
 def test_on_a_terminal_the_output_of_a_terminal_is_drawn_as_its_screen_shows_it() -> None:
-    written = b"10 %\r\n20 %\x1b[1A\r\x1b[K\x1b[32mdone\x1b[0m\r\n\x1b[Kmore"
+    written = b"10 %\r\n20 %\x1b[1A\r\x1b[K\x1b[38;5;114mdone\x1b[0m\r\n\x1b[Kmore"
     session = session_of(output(written), shows())
-    assert "\n    \x1b[32mdone\x1b[0m\n    more\n\n" in coloured(session)
+    assert "\n    \x1b[38;5;114mdone\x1b[0m\n    more\n\n" in coloured(session)
     assert "\x1b" not in plain(session)
 
 
@@ -180,8 +181,8 @@ def test_a_diff_is_a_coloured_patch() -> None:
         "✓ ✎ Edit  (edit, completed)\n  /a.py\n  @@ -1,2 +1,2 @@\n   same\n  -old\n  +new\n\nidle\n"
     )
     shown = coloured(session)
-    assert "\x1b[1;31m-\x1b[0m\x1b[31mold\x1b[0m" in shown
-    assert "\x1b[1;32m+\x1b[0m\x1b[32mnew\x1b[0m" in shown
+    assert "\x1b[1;38;5;210m-\x1b[0m\x1b[38;5;210mold\x1b[0m" in shown
+    assert "\x1b[1;38;5;114m+\x1b[0m\x1b[38;5;114mnew\x1b[0m" in shown
 
 
 def test_a_file_named_by_a_diff_is_not_named_twice() -> None:
@@ -389,7 +390,6 @@ def test_the_sample_reads_well(records: list[dict[str, Any]]) -> None:
         '  +    return f"{round(celsius)} °C"',
         "  /home/ada/weather/tests/test_report.py (new file)",
         "    Oslo: 0 °C, light snow ❄",
-        "  exit code 0",
         "[image image/png, 128 bytes]",
         "⊘ $ Commit and push  (execute, cancelled)",
         "  ✓ Run the tests",
@@ -412,13 +412,15 @@ def test_the_live_client_shows_the_sample_with_the_same_rows(
     live_area.show_everything()
     blank, *rows = live_area.settle(width).settled
     assert blank == ()  # below what the client printed before
-    encoder = RowEncoder("standard", "utf-8")
+    encoder = RowEncoder("256", "utf-8")
     live = [encoder.text(row) for row in rows]
     shown = coloured(session, width).split("\n")
     assert shown[: len(live)] == live
     footer = bare("\n".join(shown[len(live) :]))
     assert footer.startswith("\nNo more negative zero\n")
-    assert any("\x1b[36m0 °C\x1b[0m" in row for row in live)  # a colour of the agent's terminal
+    assert any(
+        "\x1b[38;5;80m0 °C\x1b[0m" in row for row in live
+    )  # a colour of the agent's terminal
 
 
 def test_the_sample_can_be_shown_at_any_moment(records: list[dict[str, Any]]) -> None:
