@@ -7,6 +7,7 @@ import sys
 import click
 import pytest
 
+from tests.support.commands import TWOFOLD, twofold
 from twofold.cli.commands import SUMMARIES, commands
 from twofold.cli.formats import PRINTERS
 from twofold.cli.run import FORMATS
@@ -17,7 +18,8 @@ from twofold.cli import main
 try:
     main()
 except SystemExit:
-    print(json.dumps(sorted(sys.modules)))
+    pass
+print(json.dumps(sorted(sys.modules)))
 """
 HEAVY = {"asyncio", "dataclasses", "msgspec", "prompt_toolkit", "pygments", "pyte", "rich"}
 
@@ -33,9 +35,8 @@ def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("option", ["--version", "--help"])
-def test_the_version_and_the_help_import_nothing_that_they_do_not_need(option: str) -> None:
-    loaded = json.loads(python(LOADED, option).stdout.splitlines()[-1])
+def test_the_help_imports_nothing_that_it_does_not_need() -> None:
+    loaded = json.loads(python(LOADED, "--help").stdout.splitlines()[-1])
     assert HEAVY.intersection(loaded) == set()
     assert [name for name in loaded if name.partition(".")[0] == "twofold"] == [
         *("twofold", "twofold.cli", "twofold.cli.commands", "twofold.cli.interrupts"),
@@ -43,7 +44,17 @@ def test_the_version_and_the_help_import_nothing_that_they_do_not_need(option: s
     ]
 
 
-@pytest.mark.parametrize("name", ["agent", "bridge", "run", "sessions"])
+def test_the_version_alone_does_not_even_import_click() -> None:
+    loaded = json.loads(python(LOADED, "--version").stdout.splitlines()[-1])
+    assert not any(name.partition(".")[0] == "click" for name in loaded)
+
+
+def test_the_version_alone_is_the_version_that_click_prints() -> None:
+    done = subprocess.run([*TWOFOLD, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == twofold("--version").stdout
+
+
+@pytest.mark.parametrize("name", ["agent", "bridge", "doctor", "run", "serve", "sessions"])
 def test_the_help_of_a_command_that_runs_an_agent_imports_nothing_that_runs_one(name: str) -> None:
     loaded = json.loads(python(LOADED, name, "--help").stdout.splitlines()[-1])
     assert HEAVY.intersection(loaded) == set()

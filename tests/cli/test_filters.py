@@ -448,7 +448,8 @@ def codex_command() -> list[dict[str, Any]]:
 
 def test_show_prints_the_output_of_a_command_that_came_in_deltas() -> None:
     shown = run("show", lines=codex_command()).stdout
-    assert shown.startswith("✓ $ echo hi  (execute, completed)\n    hi\n  exit code 0\n")
+    assert "✓ $ echo hi  (execute, completed)\n    hi\n" in shown
+    assert "exit code" not in shown
 
 
 def test_show_prints_what_failed_where_there_is_no_session() -> None:
@@ -456,6 +457,23 @@ def test_show_prints_what_failed_where_there_is_no_session() -> None:
     refusal = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "\x1b[2JNo"}}
     result = run("show", lines=[request, refusal])
     assert (result.stdout, result.exit_code) == ("✗ authenticate failed: No\n", 0)
+
+
+@pytest.mark.parametrize(
+    ("form", "begins", "holds"),
+    [
+        ("text", "── Turn 1 ──\n", "> Hello\n"),
+        ("markdown", "## Turn 1\n", "> Hello\n"),
+        ("html", "<!doctype html>\n", '<section class="user">'),
+    ],
+)
+def test_show_prints_the_format_that_was_asked_for(form: str, begins: str, holds: str) -> None:
+    lines = [chunk("Hello", "u", "user"), chunk("World ❄")]
+    result = run("show", "--format", form, lines=lines)
+    assert result.exit_code == 0
+    assert result.stdout.startswith(begins)
+    assert holds in result.stdout
+    assert "World ❄" in result.stdout
 
 
 def test_show_says_so_if_there_is_nothing_to_show() -> None:

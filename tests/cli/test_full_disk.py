@@ -24,6 +24,7 @@ PRINTING = {
     "convert": ["convert", "--to", "1", SAMPLE],
     "agent --list": ["agent", "--list"],
     "--help": ["--help"],
+    "--version": ["--version"],
     "fold --help": ["fold", "--help"],
     "run": ["run", "--prompt", "hello", "--", *raw_agent(TALKS)],
 }

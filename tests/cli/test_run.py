@@ -23,7 +23,9 @@ from tests.support.commands import (
     twofold,
 )
 from tests.support.raw_process import raw_agent
+from twofold.cli.unattended import Problems, StderrLines
 from twofold.client.launch import Launch
+from twofold.peer.problems import Problem
 from twofold.term.run_options import RunOptions
 from twofold.transport.commands import IS_IT
 
@@ -153,6 +155,60 @@ def test_a_turn_that_fails_shows_the_end_of_the_standard_error_of_that_turn() ->
     assert called("--prompt", "x", "--", *silent).stderr.endswith("(-32603)\n")
 
 
+LOSES = """
+def prompt(request):
+    os.write(2, b"on \x1b[31mstandard\x1b[0m error\\n\\nwithout an end")
+    write(b"a banner\\n")
+    answer(request, {"stopReason": "end_turn"})
+"""
+
+
+def test_verbose_prints_the_standard_error_as_it_is_written_and_safely() -> None:
+    quiet = called("--prompt", "x", "--", *raw_agent(LOSES))
+    banner = "The agent sent something that is no message: not JSON: a banner"
+    assert (quiet.exit_code, quiet.stderr) == (0, f"{banner}\n")
+    result = called("--verbose", "--prompt", "x", "--", *raw_agent(LOSES))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert sorted(result.stderr.splitlines()) == sorted(
+        [banner, "[stderr] on standard error", "[stderr]", "[stderr] without an end"]
+    )
+
+
+def test_verbose_reports_what_a_conversion_loses() -> None:
+    loss = Problem("loss", "plan: it is lost")
+    for losses, reported in ((False, []), (True, ["plan: it is lost"])):
+        output = Reports()
+        Problems(output, losses=losses)(loss)  # type: ignore[arg-type]
+        assert output.lines == reported
+
+
+class Reports:
+    """An `Output` that keeps what is reported."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def report(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_with_verbose_a_turn_that_fails_shows_the_standard_error_once() -> None:
+    result = called("--verbose", "--prompt", "x", "--", *raw_agent(TRACEBACK))
+    assert result.exit_code == 1
+    assert "session/prompt failed: Internal error (-32603)\n" in result.stderr
+    assert result.stderr.count("KeyError") == 1
+    assert result.stderr.count("deep") == 50
+
+
+def test_a_line_of_standard_error_that_never_ends_is_printed_in_pieces() -> None:
+    output = Reports()
+    print_lines = StderrLines(output)  # type: ignore[arg-type]
+    for _ in range(3):
+        print_lines(b"x" * 40_000)
+    print_lines.end()
+    assert [len(line) for line in output.lines] == [len("[stderr] ") + n for n in (80_000, 40_000)]
+
+
 def test_a_session_that_cannot_be_made_shows_the_end_of_the_standard_error() -> None:
     script = """
 def answer(request, result):
@@ -255,6 +311,7 @@ def test_a_directory_is_no_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (["--resume"], b"", "In scripts, use --prompt TEXT."),
         (["--format", "json"], b"", "--format needs --prompt"),
         (["--timeout", "3"], b"", "--timeout needs --prompt"),
+        (["--verbose"], b"", "Standard input and output must be a terminal."),
         (["--login", "token"], b"", "--login needs --prompt"),
         (["--prompt", "x", "--start", "y"], b"", "--start and --prompt do not go together."),
         (["--prompt", "-"], b"\n", "'--prompt': standard input is empty."),

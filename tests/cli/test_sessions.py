@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tests.support.commands import DEMO, TWOFOLD, called, twofold, until
 from tests.support.raw_process import gone, raw_agent
 from twofold.cli.commands import commands
 from twofold.cli.session_list import table
-from twofold.client.known_sessions import shortened, title, when
+from twofold.client.known_sessions import age, shortened, title, when
 from twofold.text import sanitize
 from twofold.wire import v2
 
@@ -281,3 +282,19 @@ def test_a_text_is_made_as_short_as_it_must_be(text: str, longest: int) -> None:
     line = shortened(text, longest)
     assert len(line) <= longest
     assert title(v2.SessionInfo("s", "/", title=text), longest) == line
+
+
+@pytest.mark.parametrize(
+    ("updated_at", "words"),
+    [
+        ("2026-11-16T11:59:30Z", "just now"),
+        ("2026-11-16T12:00:30Z", "just now"),  # the agent's clock is ahead
+        ("2026-11-16T11:55:00", "5 min ago"),
+        ("2026-11-16T10:00:00+00:00", "2 h ago"),
+        ("2026-11-14T11:00:00Z", "2 days ago"),
+        ("yesterday", ""),
+        (None, ""),
+    ],
+)
+def test_the_age_of_a_session_is_in_words(updated_at: str | None, words: str) -> None:
+    assert age(updated_at, datetime(2026, 11, 16, 12, tzinfo=UTC)) == words

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
+from twofold.cli.completers import complete_command
 from twofold.cli.interrupts import raise_on_interrupt
-from twofold.cli.options import Offered, line_limit, parse_offer, pass_env
-from twofold.cli.output import opened
+from twofold.cli.options import AgentCommand, Offered, line_limit, parse_offer, pass_env
+from twofold.cli.output import Output, opened
+from twofold.errors import LocalError
 
 if TYPE_CHECKING:
     from twofold.bridge.handshake import Wanted
@@ -26,7 +28,7 @@ def _wanted(context: click.Context, option: click.Parameter, version: str) -> "W
 
 
 # after COMMAND, words that look like our options belong to the command
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(cls=AgentCommand, context_settings={"allow_interspersed_args": False})
 @click.option(
     "--client", default="auto", type=_VERSION, callback=_wanted, help="The client's version."
 )
@@ -48,7 +50,13 @@ def _wanted(context: click.Context, option: click.Parameter, version: str) -> "W
 )
 @pass_env
 @line_limit
-@click.argument("command", nargs=-1, required=True)
+@click.argument(
+    "command",
+    nargs=-1,
+    required=True,
+    metavar="NAME | -- COMMAND...",
+    shell_complete=complete_command,
+)
 def bridge(
     client: "Wanted",
     agent: "Wanted",
@@ -58,20 +66,31 @@ def bridge(
     pass_env: tuple[str, ...],
     line_limit: int,
     command: tuple[str, ...],
+    dashes: bool,
 ) -> None:
     """Connect a client and an agent of different versions.
 
-    The bridge is an agent on standard input and output, and COMMAND starts the agent behind it. If
-    both sides speak the same version, messages pass unchanged. If not, they are translated, and
-    each kind of loss is reported once on standard error. The exit status is the agent's.
+    The bridge is an agent on standard input and output. The agent behind it is NAME, one of
+    `twofold agents`, or what COMMAND starts. If both sides speak the same version, messages pass
+    unchanged. If not, they are translated, and each kind of loss is reported once on standard
+    error. The exit status is the agent's.
     """
     import asyncio
 
-    from twofold.cli.run_bridge import run_bridge
+    from twofold.cli.run_bridge import FAILED, NOT_STARTED, run_bridge
+    from twofold.host.agent_choice import choose_agent, is_name
+    from twofold.host.settings import Settings, load
+    from twofold.transport.commands import CommandNotStarted
 
     raise_on_interrupt()
+    try:
+        settings = load() if is_name(command, dashes=dashes) else Settings()
+        chosen = choose_agent(command, dashes=dashes, settings=settings)
+    except LocalError as error:
+        Output().report(f"twofold bridge: {error}")
+        sys.exit(NOT_STARTED if isinstance(error, CommandNotStarted) else FAILED)
     sides: dict[str, Any] = {"client_version": client, "agent_version": agent, "offer": offer}
     sides["pass_env"] = pass_env
     sides["line_limit"] = line_limit
     with opened(losses, "ab", "--losses") as file:
-        sys.exit(asyncio.run(run_bridge(command, strict, file, sides)))
+        sys.exit(asyncio.run(run_bridge(chosen, strict, file, sides)))

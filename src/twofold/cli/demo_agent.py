@@ -1,23 +1,20 @@
 """`twofold agent`: the built-in demo agent on standard input and output.
 
-The demo agent itself is imported when the command is called: `run` and `sessions` only need its
-command line.
+The demo agent itself is imported when the command is called, so that `--help` is quick.
 """
 
-import sys
 from typing import TYPE_CHECKING, Literal
 
 import click
 
+from twofold.cli.completers import complete_scenario
+from twofold.cli.help import HelpfulCommand
 from twofold.cli.options import line_limit
 from twofold.cli.output import standard_output
 from twofold.errors import LocalError
 
 if TYPE_CHECKING:
     from twofold.demo import Scenario
-
-DEMO = [sys.executable, "-P", "-m", "twofold", "agent"]
-"""The agent to start if no command is given; `-P` keeps Python from importing the files of cwd."""
 
 _VERSIONS: dict[str | None, tuple[Literal[1, 2], ...]] = {None: (1, 2), "1": (1,), "2": (2,)}
 
@@ -46,8 +43,10 @@ def _check_scenario(
     return name
 
 
-@click.command()
-@click.argument("scenario", required=False, callback=_check_scenario)
+@click.command(cls=HelpfulCommand)
+@click.argument(
+    "scenario", required=False, callback=_check_scenario, shell_complete=complete_scenario
+)
 @click.option(
     "--speed",
     type=click.FloatRange(min=0),

@@ -4,12 +4,14 @@ A bad line is reported on standard error with its number, and the rest is read. 
 or a user shows a traceback.
 """
 
+import os
 import sys
 from collections.abc import Iterator
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, Literal, cast
 
 import click
 
+from twofold.cli.help import HelpfulCommand
 from twofold.cli.output import standard_output
 from twofold.convert.conversation import Conversation, Out, Target
 from twofold.convert.losses import Losses, NotConvertible
@@ -20,6 +22,12 @@ from twofold.session import Draft, snapshot
 from twofold.text.safe import harmless_json, one_line
 from twofold.wire import codec
 from twofold.wire.base import Malformed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from twofold.host.settings import Theme as ThemeChoice
+    from twofold.term.themes import Theme
 
 _BAD_INPUT, _LOST, _REFUSED = 2, 3, 4
 """Exit statuses."""
@@ -35,7 +43,7 @@ _from = click.option(
 )
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @_file
 @_from
 @click.option(
@@ -57,25 +65,65 @@ def fold(file: IO[bytes], source: str, draft: str | None) -> None:
     sys.exit(status)
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @_file
 @_from
-def show(file: IO[bytes], source: str) -> None:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "html"]),
+    default="text",
+    show_default=True,
+    help="What to print: text for a terminal or a file, a Markdown document, or an HTML page.",
+)
+@click.option(
+    "--theme",
+    type=click.Choice(["auto", "dark", "light"]),
+    help="The colors of text at a terminal; by default those of the settings, or as its background"
+    " is.",
+)
+def show(
+    file: IO[bytes],
+    source: str,
+    form: Literal["text", "markdown", "html"],
+    theme: "ThemeChoice | None",
+) -> None:
     """Print a recording for reading."""
     from rich.console import Console
 
+    from twofold.term.export import document
     from twofold.term.transcript import render_blocks
 
     recording, status = _read(file, source, None)
     blocks = recording.outline()
     if not blocks:
         _report("There is nothing to show: the input has no session and no failed request.")
-    with standard_output():
-        render_blocks(blocks, Console(highlight=False))
+    with standard_output() as out:
+        if form == "text":
+            console = Console(highlight=False)
+            render_blocks(blocks, console, _theme(theme, console))
+        else:
+            out.write(document(blocks, form).encode(errors="replace"))
     sys.exit(status)
 
 
-@click.command()
+def _theme(wanted: "ThemeChoice | None", console: "Console") -> "Theme":
+    """The theme; the terminal is asked only if something is printed in colours there."""
+    from twofold.host.settings import SettingsError, load
+    from twofold.term.background import ask_background, can_ask, choose_theme
+
+    if not console.is_terminal or console.color_system is None or console.no_color:
+        return choose_theme("dark", None, os.environ)
+    try:
+        wanted = wanted or load().values.theme
+    except SettingsError as error:  # it can be shown nevertheless
+        _report(str(error))
+        wanted = "auto"
+    asks = wanted == "auto" and sys.stdout.isatty() and can_ask(os.environ)
+    return choose_theme(wanted, ask_background() if asks else None, os.environ)
+
+
+@click.command(cls=HelpfulCommand)
 @_file
 @click.option(
     "--to", "target", type=click.Choice(["1", "2"]), required=True, help="The version to print."

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from twofold.cli.output import Output
-from twofold.client.permissions import Question
+from twofold.client.permissions import Question, block_of
 from twofold.client.prompting import Reply
 from twofold.client.session import ClientSession
 from twofold.session import Message, Session, ToolCall, snapshot
 from twofold.term.lines import all_rows, plain
-from twofold.term.question_lines import Page, block_of
+from twofold.term.question_lines import Page
 from twofold.text.safe import Pieces, one_line, sanitize
 from twofold.view.blocks import CommandPart, DescribedItem, TerminalItem, TextItem, described
 from twofold.view.outline import entry_block

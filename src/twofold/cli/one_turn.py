@@ -12,16 +12,16 @@ from msgspec import Struct
 
 from twofold.cli.formats import PRINTERS, Format
 from twofold.cli.output import Output, not_written
-from twofold.cli.unattended import Problems, has_terminal, slow_start, with_login
+from twofold.cli.unattended import Problems, StderrLines, has_terminal, slow_start, with_login
 from twofold.client.client import Client
-from twofold.client.known_sessions import NotReopened, known_sessions, reopen
+from twofold.client.known_sessions import NotReopened, known_sessions
 from twofold.client.launch import Launch, Seconds, on_signals
+from twofold.client.mentions import missing, no_file
 from twofold.client.prompting import Reply
 from twofold.client.session import ClientSession
 from twofold.errors import PeerError, TwofoldError
 from twofold.rpc.errors import RequestFailed
 from twofold.term import exit_status
-from twofold.term.input.mentions import missing, no_file
 from twofold.term.run_options import RunOptions
 
 GIVE_UP = 3.0
@@ -37,6 +37,8 @@ class TurnOptions(Struct, kw_only=True):
     output_format: Format
     login: str | None
     timeout: float | None
+    stderr: StderrLines | None = None
+    """Prints the agent's standard error, with `--verbose`."""
 
 
 class NoneToResume(PeerError):
@@ -72,6 +74,9 @@ async def run_one_turn(
         if not run.signals:
             raise
         status = exit_status.CANCELLED
+    finally:
+        if turn.stderr is not None:
+            turn.stderr.end()
     return exit_status.CANCELLED if run.interrupted else run.check_written(status)
 
 
@@ -90,6 +95,7 @@ class _OneTurn:
         self._launch = launch
         self._turn = turn
         self._output = output
+        self._problems = Problems(output, losses=turn.stderr is not None)
         self._task = asyncio.current_task()
         self._session: ClientSession | None = None
         self._over = False
@@ -100,17 +106,18 @@ class _OneTurn:
         loop, at = asyncio.get_running_loop(), limit.when()
         hurry = loop.call_at(at, self._launch.hurry) if at is not None else None
         command = self._wanted.command
-        problems, on_slow = Problems(self._output), slow_start(self._output, command)
+        on_slow = slow_start(self._output, command)
         async with self._launch.client(
-            login=has_terminal(), on_problem=problems, on_slow=on_slow
+            login=has_terminal(), on_problem=self._problems, on_slow=on_slow
         ) as client:
-            problems.release()
+            self._problems.release()
             session, reply = await with_login(
                 client,
                 lambda: self._open_and_prompt(client),
                 self._turn.login,
                 command,
                 self._wanted.cwd,
+                self._wanted.env,
             )
             limit.reschedule(None)  # the turn was in time, however long the agent takes to exit
             if reply.given_up:
@@ -131,7 +138,8 @@ class _OneTurn:
             return session, await self._prompt(session)
         except (RequestFailed, NotReopened):
             # read now: an agent that is being ended may write more, which is not about this
-            self.stderr_lines = await self._launch.stderr.settled()
+            lines = await self._launch.stderr.settled()
+            self.stderr_lines = lines if self._turn.stderr is None else []  # they are printed
             raise
 
     async def _open(self, client: Client) -> ClientSession:
@@ -142,8 +150,10 @@ class _OneTurn:
                 raise NoneToResume(client)
             session_id = known.sessions[0].session_id
         if session_id is not None:
-            return await reopen(client, session_id, cwd, self._wanted.command, replay=False)
-        return await client.new_session(cwd)
+            return await self._wanted.setup.reopen(
+                client, session_id, cwd, self._wanted.command, self._problems, replay=False
+            )
+        return await self._wanted.setup.new_session(client, cwd, self._problems)
 
     async def _prompt(self, session: ClientSession) -> Reply:
         for mention in missing(self._turn.prompt, self._wanted.cwd):

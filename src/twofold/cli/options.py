@@ -1,9 +1,11 @@
 """Options that several commands share."""
 
+from math import isnan
 from typing import Final, Literal, TypeAlias, cast
 
 import click
 
+from twofold.cli.help import HelpfulCommand
 from twofold.rpc.frames import LIMIT
 
 Offered: TypeAlias = Literal["fs", "terminal"]
@@ -19,6 +21,13 @@ def parse_offer(context: click.Context, option: click.Parameter, text: str) -> f
     if unknown:
         raise click.BadParameter(f"{', '.join(unknown)} cannot be offered; fs and terminal can.")
     return cast("frozenset[Offered]", frozenset(words))
+
+
+def seconds(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """Refuse a number of seconds that is none."""
+    if value is not None and (isnan(value) or value <= 0):
+        raise click.BadParameter("it must be a number of seconds greater than 0.")
+    return value
 
 
 def _check_names(
@@ -55,3 +64,15 @@ line_limit = click.option(
     metavar="MIB",
     help="Drop lines that are longer than this many MiB.",
 )
+
+
+class AgentCommand(HelpfulCommand):
+    """A command whose last arguments are an agent: `dashes` is true if `--` is before them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        words = ctx.params.get("command") or ()
+        before = given[: len(given) - len(words)]
+        ctx.params["dashes"] = bool(before) and before[-1] == "--"
+        return rest

@@ -7,24 +7,27 @@ Both, and all that they need, are imported when the command runs, so that `--hel
 
 import os
 import sys
-from math import isnan
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from twofold.cli.demo_agent import DEMO
+from twofold.cli.completers import complete_command, complete_session
 from twofold.cli.interrupts import raise_on_interrupt
-from twofold.cli.options import line_limit, parse_offer, pass_env
+from twofold.cli.options import AgentCommand, line_limit, parse_offer, pass_env, seconds
 from twofold.cli.output import Output, not_written, opened
+from twofold.cli.rules import policy_of, rules
 from twofold.errors import TwofoldError
 
 if TYPE_CHECKING:
     from twofold.cli.one_turn import TurnOptions
     from twofold.client.launch import Launch
     from twofold.convert.versions import Version
-    from twofold.policy import Policy, Rule
+    from twofold.host.agent_choice import ChosenAgent
+    from twofold.host.settings import Settings
+    from twofold.policy import Policy
     from twofold.term.run_options import RunOptions
+    from twofold.transport.process import OnStderr
 
 FORMATS: Final = ("text", "quiet", "updates", "json")
 """The values of `--format`: a test compares them with `formats.PRINTERS`."""
@@ -41,14 +44,8 @@ _NEED_PROMPT = {
 # ---- the options -----------------------------------------------------------------------------
 
 
-def _seconds(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
-    if value is not None and (isnan(value) or value <= 0):
-        raise click.BadParameter("it must be a number of seconds greater than 0.")
-    return value
-
-
 # after COMMAND, words that look like our options belong to the command
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(cls=AgentCommand, context_settings={"allow_interspersed_args": False})
 @click.option("--prompt", help="Send this one prompt and exit, for scripts; - reads stdin.")
 @click.option("--start", metavar="TEXT", help="Send this first, then go on at the prompt.")
 @click.option(
@@ -59,21 +56,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     " last message. updates: every update, as version 2. json: the messages of both sides,"
     " unchanged.",
 )
-@click.option(
-    "--allow", multiple=True, metavar="RULE", help="Allow, for example read or command:make."
-)
-@click.option("--reject", multiple=True, metavar="RULE", help="Reject, whatever else allows it.")
-@click.option(
-    "--ask",
-    multiple=True,
-    metavar="RULE",
-    help="Ask, whatever else allows it. With --prompt nobody can be asked, so this rejects.",
-)
-@click.option(
-    "--policy",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Read more rules from this JSON file.",
-)
+@rules("Ask, whatever else allows it. With --prompt nobody can be asked, so this rejects.")
 @click.option(
     "--cwd",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -92,6 +75,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     "--resume",
     is_flag=False,
     flag_value=_NO_ID,
+    shell_complete=complete_session,
     metavar="[ID]",
     help="Resume this session. Without ID, choose one of the directory's sessions; with --prompt,"
     " resume the one that was updated last. Put -- before a COMMAND that follows.",
@@ -102,8 +86,13 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
 @click.option(
     "--timeout",
     type=float,
-    callback=_seconds,
+    callback=seconds,
     help="With --prompt: give up after this many seconds.",
+)
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Show the agent's standard error, and what a conversion loses.",
 )
 @click.option("--no-color", is_flag=True, help="Use no colors; the same as NO_COLOR=1.")
 @click.option(
@@ -112,12 +101,24 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     help="Write the whole conversation to this file.",
 )
 @line_limit
-@click.argument("command", nargs=-1)
-def run(prompt: str | None, record: Path | None, command: tuple[str, ...], **options: Any) -> None:
+@click.argument(
+    "command",
+    nargs=-1,
+    metavar="[NAME | -- COMMAND...]",
+    shell_complete=complete_command,
+)
+def run(
+    prompt: str | None,
+    record: Path | None,
+    command: tuple[str, ...],
+    dashes: bool,
+    **options: Any,
+) -> None:
     """Talk to an agent.
 
-    COMMAND starts the agent; without COMMAND the demo agent answers. With --prompt, send one prompt
-    and print the reply, for scripts. Exit status: 0 the turn or the conversation ended, 1 error, 2
+    NAME is one of `twofold agents`, and COMMAND starts any other agent; without both, the default
+    agent of the settings answers, or else the demo agent. With --prompt, send one prompt and print
+    the reply, for scripts. Exit status: 0 the turn or the conversation ended, 1 error, 2
     wrong usage, 3 the agent refused, 4 a limit was reached, 5 cancelled, 6 a permission was denied,
     7 the agent died or could not be started, 124 timeout.
     """
@@ -125,16 +126,23 @@ def run(prompt: str | None, record: Path | None, command: tuple[str, ...], **opt
     import asyncio
 
     from twofold.cli.one_turn import run_one_turn
+    from twofold.host.agent_choice import choose_agent
+    from twofold.host.settings import load
     from twofold.term import exit_status
 
     output = Output()
     try:
-        policy = _policy(options["policy"], options["allow"], options["reject"], options["ask"])
-        turn = _turn(prompt, options) if prompt is not None else None
+        settings = load(options["cwd"])
+        for warning in settings.warnings:
+            output.report(warning)
+        agent = choose_agent(command, dashes=dashes, settings=settings)
+        policy = policy_of(settings, options)
+        turn = _turn(prompt, options, output) if prompt is not None else None
         with opened(record, "wb", "--record") as file:
-            wanted = _wanted(list(command) or DEMO, policy, file, options)
+            wanted = _wanted(agent, settings, policy, file, options)
             if turn is not None:
-                launch = _launch(wanted, output if turn.output_format == "json" else None)
+                json = output if turn.output_format == "json" else None
+                launch = _launch(wanted, json, turn.stderr)
                 raise_on_interrupt()
                 status = asyncio.run(run_one_turn(wanted, launch, turn, output))
             else:
@@ -170,40 +178,61 @@ def at_terminal() -> bool:
 # ---- from options to what is run ---------------------------------------------------------------
 
 
-def _turn(prompt: str, options: dict[str, Any]) -> "TurnOptions":
+def _turn(prompt: str, options: dict[str, Any], output: Output) -> "TurnOptions":
     from twofold.cli.one_turn import TurnOptions
+    from twofold.cli.unattended import StderrLines
 
     return TurnOptions(
         prompt=_prompt(prompt),
         output_format=options["form"] or "text",
         login=options["login"],
         timeout=options["timeout"],
+        stderr=StderrLines(output) if options["verbose"] else None,
     )
 
 
 def _wanted(
-    command: list[str], policy: "Policy", record: IO[bytes] | None, options: dict[str, Any]
+    agent: "ChosenAgent",
+    settings: "Settings",
+    policy: "Policy",
+    record: IO[bytes] | None,
+    options: dict[str, Any],
 ) -> "RunOptions":
+    from twofold.client.session_setup import SessionSetup
     from twofold.term.run_options import RunOptions
 
     version = options["version"]
     return RunOptions(
-        command=command,
+        command=agent.command,
+        agent_words=agent.words,
         policy=policy,
         cwd=options["cwd"],
+        env=agent.env,
+        setup=SessionSetup(
+            mcp_servers=tuple(settings.mcp_servers()),
+            mode=agent.settings.mode,
+            options=agent.settings.options,
+        ),
         version=cast("Version | None", int(version) if version else None),
         resume=options["resume"] or None,
         choose=options["resume"] == _NO_ID,
         start=_start(options["start"]),
+        verbose=options["verbose"],
         color=not options["no_color"] and not os.environ.get("NO_COLOR"),
+        theme=settings.values.theme,
+        keys=settings.bindings(),
         offer=options["offer"],
         pass_env=options["pass_env"],
         line_limit=options["line_limit"],
+        notifications=settings.values.notifications,
+        window_title=settings.values.window_title,
         record=record,
     )
 
 
-def _launch(wanted: "RunOptions", json: Output | None = None) -> "Launch":
+def _launch(
+    wanted: "RunOptions", json: Output | None = None, on_stderr: "OnStderr | None" = None
+) -> "Launch":
     """The connection to the agent; `json` prints every message."""
     from twofold.client.launch import Launch
     from twofold.transport.tape import Tape
@@ -211,6 +240,7 @@ def _launch(wanted: "RunOptions", json: Output | None = None) -> "Launch":
     return Launch(
         wanted.command,
         cwd=wanted.cwd,
+        env=wanted.env,
         version=wanted.version,
         policy=wanted.policy,
         offer=wanted.offer,
@@ -218,30 +248,8 @@ def _launch(wanted: "RunOptions", json: Output | None = None) -> "Launch":
         line_limit=wanted.line_limit,
         record=wanted.record,
         tapes=[Tape(json.json)] if json is not None else [],
+        on_stderr=on_stderr,
     )
-
-
-def _policy(
-    file: Path | None, allow: tuple[str, ...], reject: tuple[str, ...], ask: tuple[str, ...]
-) -> "Policy":
-    """The rules: those that reject are first, and `--ask` is before `--allow`, because the first
-    rule that matches decides.
-    """
-    from twofold.policy import Policy, read_policy
-
-    try:
-        written = read_policy(file.read_bytes(), str(file)) if file is not None else Policy()
-    except OSError as error:
-        reason = f"{file} cannot be read: {error.strerror}."
-        raise click.BadParameter(reason, param_hint="'--policy'") from None
-    rules = [*_rules(reject, "reject"), *_rules(ask, "ask"), *_rules(allow, "allow")]
-    return Policy([*rules, *written.rules], written.otherwise)
-
-
-def _rules(words: tuple[str, ...], decision: Literal["allow", "reject", "ask"]) -> "list[Rule]":
-    from twofold.policy import parse_rule
-
-    return [parse_rule(word, decision) for word in words]
 
 
 def _prompt(text: str) -> str:

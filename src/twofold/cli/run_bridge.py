@@ -12,6 +12,7 @@ from twofold.bridge import Bridge, LossLog
 from twofold.bridge.bridge import Open
 from twofold.cli.output import not_written
 from twofold.errors import LocalError
+from twofold.host.agent_choice import ChosenAgent
 from twofold.peer.problems import Problem
 from twofold.text.safe import one_line
 from twofold.transport.process import CommandNotStarted, Process, ProcessEnded
@@ -29,12 +30,12 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def run_bridge(
-    command: tuple[str, ...], strict: bool, file: IO[bytes] | None, sides: dict[str, Any]
+    agent: ChosenAgent, strict: bool, file: IO[bytes] | None, sides: dict[str, Any]
 ) -> int:
     """Start the agent, bridge until one side ends, and return the exit status.
 
     Args:
-        command: Starts the agent.
+        agent: The agent to start.
         strict: Refuse messages that would lose something.
         file: Where to write every loss.
         sides: The other arguments of `Bridge`.
@@ -48,7 +49,7 @@ async def run_bridge(
             report(f"lost: {what}: {path}: {reason}" if path else f"lost: {what}: {reason}")
 
         async def start() -> Process:
-            return await Process.spawn(command, on_stderr=stderr.write)
+            return await Process.spawn(agent.command, env=agent.env, on_stderr=stderr.write)
 
         with _cancelled_by_signals() as received:
             try:

@@ -10,6 +10,7 @@ from twofold.cli.output import Output, not_written
 from twofold.cli.unattended import Problems, has_terminal, slow_start, with_login
 from twofold.client.known_sessions import MOST, Known, known_sessions, title, when
 from twofold.client.launch import Launch, on_signals
+from twofold.host.agent_choice import ChosenAgent
 from twofold.term import exit_status
 from twofold.text import one_line
 from twofold.wire import codec, v2
@@ -27,7 +28,7 @@ class Listing(Struct):
     login: str | None
 
 
-async def list_sessions(command: list[str], listing: Listing, output: Output) -> int:
+async def list_sessions(agent: ChosenAgent, listing: Listing, output: Output) -> int:
     """Start the agent, print its sessions, and return the exit status."""
     task, stopped = asyncio.current_task(), False
 
@@ -38,7 +39,8 @@ async def list_sessions(command: list[str], listing: Listing, output: Output) ->
             task.cancel()  # the block below ends the agent
 
     on_signals(stop)
-    launch = Launch(command, cwd=listing.cwd)
+    command = agent.command
+    launch = Launch(command, cwd=listing.cwd, env=agent.env)
     problems, on_slow = Problems(output), slow_start(output, command)
     try:
         async with launch.client(
@@ -51,6 +53,7 @@ async def list_sessions(command: list[str], listing: Listing, output: Output) ->
                 listing.login,
                 command,
                 listing.cwd,
+                agent.env,
             )
     except asyncio.CancelledError:
         if not stopped:

@@ -5,7 +5,7 @@ names.
 """
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,10 +15,13 @@ from twofold.client.launch import OnSlow
 from twofold.client.login import LoginNeeded, NoTerminal, log_in, wants_login, way_of
 from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestFailed
+from twofold.text import terminal_text
 from twofold.transport.commands import IS_IT, shown
 
 SLOW_START = 5.0
 """After how many seconds a slow start is reported."""
+_LONGEST_LINE = 64 * 1024
+"""How many bytes of a line of the agent's standard error are kept until its end."""
 _MOST_HELD = 100
 """How many lines that are not messages are kept until the agent answers."""
 
@@ -41,16 +44,17 @@ class Problems:
     """An `on_problem` callback that reports problems on standard error.
 
     What an agent prints before it answers is held back: a command that is not an agent may be
-    started twice, and the error that ends it shows what it printed. Losses of a conversion are not
-    reported, because they do not concern a turn.
+    started twice, and the error that ends it shows what it printed. Losses of a conversion are
+    reported only with `losses`, because they do not concern a turn.
     """
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, *, losses: bool = False) -> None:
         self._output = output
+        self._losses = losses
         self._held: dict[str, None] | None = {}
 
     def __call__(self, problem: Problem) -> None:
-        if problem.kind == "loss":
+        if problem.kind == "loss" and not self._losses:
             return
         if problem.kind != "noise" or self._held is None:
             self._output.report(str(problem))
@@ -64,12 +68,38 @@ class Problems:
             self._output.report(text)
 
 
+class StderrLines:
+    """An `on_stderr` callback that prints the agent's standard error, a line at a time."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._rest = b""
+
+    def __call__(self, data: bytes) -> None:
+        *lines, rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._print(line)
+        self._rest = rest
+        if len(rest) > _LONGEST_LINE:
+            self.end()
+
+    def end(self) -> None:
+        """Print the last line, which no newline ended."""
+        rest, self._rest = self._rest, b""
+        if rest:
+            self._print(rest)
+
+    def _print(self, line: bytes) -> None:
+        self._output.report(f"[stderr] {terminal_text(line)}".rstrip())
+
+
 async def with_login(
     client: Client,
     request: Callable[[], Awaitable[T]],
     login: str | None,
     command: Sequence[str],
     cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> T:
     """Make a request, and if the agent wants a login first, log in and make it again.
 
@@ -79,6 +109,7 @@ async def with_login(
         login: The id of the login method; None if the person gave none.
         command: The command that started the agent.
         cwd: Where it was started, if not here.
+        env: Variables that were set for it.
 
     Raises:
         LoginNeeded: The agent wants a login, and there is no method.
@@ -96,7 +127,7 @@ async def with_login(
     way = way_of(client, login)
     if way.terminal is not None and not has_terminal():
         raise NoTerminal(way)
-    await log_in(client, way, command, cwd)
+    await log_in(client, way, command, cwd, env)
     return await request()
 
 
