@@ -1,4 +1,4 @@
-"""Install every peer, and say where it is or why it is not there.
+"""Install every peer, and print where it is or why it is not there.
 
 Like the tests, this goes on without a peer unless CI is set.
 """

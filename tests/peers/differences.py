@@ -1,7 +1,7 @@
 """Who meets whom, and what a client then sees otherwise than `facts.expected` has it.
 
-A difference says for which pairs it holds, what the facts of a step are instead, and why. A pair
-for which none is stated sees to the letter what `facts.py` says. Peers of one version meet
+A difference names the pairs for which it holds, what the facts of a step are instead, and why. A
+pair for which none is stated sees to the letter what is in `facts.py`. Peers of one version meet
 directly or through a bridge, which makes no difference; all others need the bridge.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from tests.peers import facts
-from tests.peers.facts import Json, Line, call, replayed, told
+from tests.peers.facts import Json, Line, call, replayed, seen
 from tests.peers.programs import PEERS
 
 Pair: TypeAlias = tuple[str, str]
@@ -49,7 +49,7 @@ def and_then(update: Json) -> Callable[[list[Json]], list[Json]]:
     return lambda updates: [*updates, update]
 
 
-# ---- what version 1 agents cannot say, or say otherwise ----------------------------------------
+# ---- what version 1 agents cannot send, or send otherwise --------------------------------------
 
 NO_TERMINALS = "`tools`: a version 1 agent has no terminals; what its command wrote is text."
 NOT_CANCELLED = (
@@ -78,7 +78,7 @@ UP = [
     Difference(CHUNKS, V2, V1, "replay", {"updates": replayed(2, 1)}),
 ]
 
-# ---- what version 1 clients cannot be told, or are told otherwise ------------------------------
+# ---- what version 1 clients cannot receive, or receive otherwise -------------------------------
 
 TEXT_LATER = (
     "`replay`: a version 2 agent may replay a terminal after the tool call that shows it; a"
@@ -104,11 +104,11 @@ ANSWERED = (
     " no update beside it."
 )
 NOT_DELETED: Line = {"deleted": None, "ids": ["s1"]}
-NOTHING_TOLD: Line = {"code": None, "message": None}
+NO_DETAILS: Line = {"code": None, "message": None}
 
 OF_AGENTS = [
     Difference(NO_DELETE, ANY, "py1", "close", NOT_DELETED),
-    Difference(NO_ERROR, V2, "py2", "error", NOTHING_TOLD),
+    Difference(NO_ERROR, V2, "py2", "error", NO_DETAILS),
     Difference(NO_ERROR, V1, "py2", "error", {"message": "The turn ended with an error"}),
     Difference(KEEPS_ALL, V1, "tf1 tf2", "replay", {"updates": replayed(1, 1, everything=True)}),
     Difference(KEEPS_ALL, V2, "tf1", "replay", {"updates": replayed(2, 1, everything=True)}),
@@ -121,13 +121,13 @@ IN_V2 = (
     " idle are updates too, an `error` of the prompt is an idle state, and a `replay` has the"
     " update names of version 2."
 )
-OPTIONS_HEARD = (
+OPTIONS_RECEIVED = (
     "`replay`, `resume`: Twofold's client gets the options of an answer as one more update."
 )
 WORDS_OF_V2 = {
     "tool_call": "tool_call_update",
     "plan": "plan_update",
-    "current_mode_update": None,  # the option that stands for it is told
+    "current_mode_update": None,  # the option that replaces it is sent
 }
 
 
@@ -138,14 +138,14 @@ def in_v2(updates: list[Line]) -> list[Line]:
 
 OF_CLIENTS = [
     Difference(NO_DELETE, "py1", ANY, "close", NOT_DELETED),
-    Difference(NO_ERROR, "py2", V2, "error", NOTHING_TOLD),
+    Difference(NO_ERROR, "py2", V2, "error", NO_DETAILS),
     Difference(IN_V2, "tf1", ANY, "stream", {"updates": 10}),
     Difference(IN_V2, "tf1", ANY, "error", {"stop": "error"}),
     Difference(IN_V2, "tf1", ANY, "replay", {"updates": in_v2}),
     *(
-        Difference(OPTIONS_HEARD, "tf1 tf2", ANY, step, {name: and_then(told_of)})
-        for step, name, told_of in [
-            ("replay", "updates", told("config_option_update")),
+        Difference(OPTIONS_RECEIVED, "tf1 tf2", ANY, step, {name: and_then(extra)})
+        for step, name, extra in [
+            ("replay", "updates", seen("config_option_update")),
             ("resume", "kinds", "config_option_update"),
         ]
     ),
@@ -162,7 +162,7 @@ DIFFERENCES = [*UP, *OF_AGENTS, *DOWN, *OF_CLIENTS]
 def expected_of(
     client: str, agent: str, stated: Sequence[Difference] = DIFFERENCES
 ) -> dict[str, Line]:
-    """What `client` says of each step with `agent`, but for what is left to chance."""
+    """The report of `client` on each step with `agent`, but for what is left to chance."""
     lines = facts.expected(PEERS[client].version, PEERS[agent].info)
     for difference in stated:
         if difference.holds(client, agent):

@@ -1,10 +1,10 @@
-"""What a client of `README.md` says of each step when its agent is one of `README.md`.
+"""The report of a client of `README.md` on each step with an agent of `README.md`.
 
     with_one_tick(lines) == expected(1, info={"name": "ts-agent-v1", "version": "2.4.0"})
 
-It holds for every pair of peers of one version, but for what `README.md` says an SDK lacks; what
+It holds for every pair of peers of one version, but for what an SDK lacks by `README.md`; what
 is otherwise for other pairs is in `differences.py`. How often a slow agent ticks before it is
-cancelled, when a terminal's text comes in a replay, and when commands are told is left to chance:
+cancelled, when a terminal's text comes in a replay, and when commands are sent is left to chance:
 `with_one_tick` takes that out.
 """
 
@@ -48,7 +48,7 @@ def _asking(number: int, option: str, status: str) -> Line:
 
 
 def expected(version: Version, info: Json) -> dict[str, Line]:
-    """The line of every step; `info` is what the agent says of itself."""
+    """The line of every step; `info` is the info of the agent."""
     return {step: {"ok": True, **facts} for step, facts in _facts(version, info).items()}
 
 
@@ -94,47 +94,47 @@ def _facts(version: Version, info: Json) -> dict[str, Line]:
 
 
 def replayed(client: Version, agent: Version, *, everything: bool = False) -> list[Line]:
-    """The updates of a replay by an agent, as a client is told them.
+    """The updates of a replay by an agent, as a client receives them.
 
-    An agent that keeps `everything` also tells thoughts, plans and settings, and tells a message
+    An agent that keeps `everything` also sends thoughts, plans and settings, and sends a message
     of version 1 in the pieces it came in. Whole messages, terminals and the status cancelled are
-    there only between two of version 2; a client of version 2 is told of each message before its
+    there only between two of version 2; a client of version 2 is sent each message before its
     first piece.
     """
     both = client == agent == 2
     tool = "tool_call" if client == 1 else "tool_call_update"
 
-    def said(role: str, *pieces: str) -> list[Line]:
+    def message(role: str, *pieces: str) -> list[Line]:
         if both:
-            return [told(role, "".join(pieces))]
+            return [seen(role, "".join(pieces))]
         chunks = pieces if everything else ("".join(pieces),)
-        announced = [told(role, "")] if client == 2 else []
-        return [*announced, *(told(f"{role}_chunk", text) for text in chunks)]
+        announced = [seen(role, "")] if client == 2 else []
+        return [*announced, *(seen(f"{role}_chunk", text) for text in chunks)]
 
-    thoughts = said("agent_thought", "let me ", "think")
-    terminal = [told("terminal_update")] if both else []
+    thoughts = message("agent_thought", "let me ", "think")
+    terminal = [seen("terminal_update")] if both else []
     return [
-        *said("user_message", "stream"),
+        *message("user_message", "stream"),
         *(thoughts if everything else []),
-        *said("agent_message", "one ", "two ", "three ", "four ", "five"),
-        *said("user_message", "tools"),
-        told(tool, None, "t2a", "completed"),
+        *message("agent_message", "one ", "two ", "three ", "four ", "five"),
+        *message("user_message", "tools"),
+        seen(tool, None, "t2a", "completed"),
         *([] if everything else terminal),
-        told(tool, None, "t2b", "completed"),
-        *said("agent_message", "done"),
-        *said("user_message", "permission"),
-        told(tool, None, "p3", "completed"),
-        *said("agent_message", "outcome: a1"),
-        *said("user_message", "permission"),
-        told(tool, None, "p4", "failed"),
-        *said("agent_message", "outcome: r1"),
-        *said("user_message", "slow"),
-        *said("agent_message", "tick "),
-        *said("user_message", "slow-permission"),
-        told(tool, None, "p6", "cancelled" if both else "failed"),
-        *said("user_message", "error"),
-        *([*terminal, *map(told, SETTINGS[client])] if everything else []),
-        *([told("state_update")] if client == 2 else []),
+        seen(tool, None, "t2b", "completed"),
+        *message("agent_message", "done"),
+        *message("user_message", "permission"),
+        seen(tool, None, "p3", "completed"),
+        *message("agent_message", "outcome: a1"),
+        *message("user_message", "permission"),
+        seen(tool, None, "p4", "failed"),
+        *message("agent_message", "outcome: r1"),
+        *message("user_message", "slow"),
+        *message("agent_message", "tick "),
+        *message("user_message", "slow-permission"),
+        seen(tool, None, "p6", "cancelled" if both else "failed"),
+        *message("user_message", "error"),
+        *([*terminal, *map(seen, SETTINGS[client])] if everything else []),
+        *([seen("state_update")] if client == 2 else []),
     ]
 
 
@@ -144,13 +144,13 @@ SETTINGS: dict[Version, list[str]] = {
 }
 
 
-def told(kind: str, text: Json = None, call: Json = None, status: Json = None) -> Line:
+def seen(kind: str, text: Json = None, call: Json = None, status: Json = None) -> Line:
     """One update of a replay."""
     return {"kind": kind, "text": text, "id": call, "status": status}
 
 
-TERMINAL_TEXT = told("tool_call_update", None, "t2b")
-"""What a terminal wrote, told to a client of version 1 once it is gathered."""
+TERMINAL_TEXT = seen("tool_call_update", None, "t2b")
+"""What a terminal wrote, sent to a client of version 1 once it is gathered."""
 
 
 COMMANDS = "available_commands_update"
@@ -168,7 +168,7 @@ def with_one_tick(lines: dict[str, Line]) -> Json:
 
 
 def _settled(updates: list[Line]) -> list[Line]:
-    ticks = [told("agent_message_chunk", "tick ")] * 2
+    ticks = [seen("agent_message_chunk", "tick ")] * 2
     once = [update for before, update in pairwise([{}, *updates]) if [before, update] != ticks]
-    rest = [update for update in once if update not in (TERMINAL_TEXT, told(COMMANDS))]
+    rest = [update for update in once if update not in (TERMINAL_TEXT, seen(COMMANDS))]
     return [*rest, TERMINAL_TEXT] if TERMINAL_TEXT in once else rest

@@ -2,7 +2,7 @@
 
 A peer is complete when its stamp is there, which is written last: what an
 interrupted set-up left behind is removed and made again. Two test runs in one
-checkout wait for each other. Where a peer cannot be had, `Unavailable` says why.
+checkout wait for each other. Where a peer cannot be had, `Unavailable` has the reason.
 """
 
 import fcntl
@@ -19,8 +19,17 @@ PEERS = ROOT / ".peers"
 NODE_SDK = "@agentclientprotocol/sdk"
 # zod is what the SDK leaves to its user to install; pinned, for it is what refuses values.
 NODE_PACKAGES = (f"{NODE_SDK}@2.4.0", "zod@4.6.7")
+# What the tests of the web page need: a checker of types and one of accessibility.
+PAGE_PACKAGES = ("typescript@7.0.2", "axe-core@4.14.0")
+# What most pages render Markdown with, for the benchmarks.
+MARKED = "marked 18.2.0"
 PYTHON_SDKS = ("0.12.1", "1.0.0rc3")
 TEXTUAL = ("textual==8.2.8", "rich==15.0.0")
+# Other clients, for the benchmarks.
+ACPX = "acpx 0.19.1"
+ACPX_NODE = (22, 13)
+TOAD = "batrachian-toad 0.6.20"
+TOAD_PYTHON = "python3.14"
 
 INSTALL_TIMEOUT = 300
 
@@ -31,18 +40,35 @@ class Unavailable(Exception):
 
 def node_sdk() -> Path:
     """The folder of the TypeScript SDK's package; its files are `dist/` and `schema/`."""
-    home = PEERS / "node"
-    package = home / "node_modules" / NODE_SDK
+    return _node_modules("node", NODE_PACKAGES, NODE_SDK) / NODE_SDK
+
+
+def page_checkers() -> Path:
+    """The folder that has the packages `typescript` and `axe-core`."""
+    return _node_modules("page", PAGE_PACKAGES, "axe-core")
+
+
+def marked() -> Path:
+    """The file of marked, as a module for browsers."""
+    modules = _node_modules("marked", (MARKED.replace(" ", "@"),), "marked")
+    return modules / "marked" / "lib" / "marked.esm.js"
+
+
+def _node_modules(name: str, packages: tuple[str, ...], product: str) -> Path:
+    home = PEERS / name
+    modules = home / "node_modules"
 
     def build() -> None:
         npm = _command("npm")
         # npm climbs to the nearest package.json unless the folder has one
         (home / "package.json").write_text('{"private": true}\n')
-        _run(npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", *NODE_PACKAGES, at=home)
+        run_installer(
+            npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", *packages, at=home
+        )
 
     _command("node")
-    _make(home, " ".join(NODE_PACKAGES), package / "package.json", build)
-    return package
+    _make(home, " ".join(packages), modules / product / "package.json", build)
+    return modules
 
 
 def python_sdk(version: str) -> Path:
@@ -55,14 +81,50 @@ def textual() -> Path:
     return _environment("textual", *TEXTUAL)
 
 
-def _environment(name: str, *requirements: str) -> Path:
+def acpx() -> Path:
+    """The program of acpx."""
+    home = PEERS / "acpx"
+    program = home / "node_modules" / ".bin" / "acpx"
+    package = ACPX.replace(" ", "@")
+
+    def build() -> None:
+        (home / "package.json").write_text('{"private": true}\n')
+        run_installer(
+            _command("npm"),
+            "install",
+            "--no-audit",
+            "--no-fund",
+            "--ignore-scripts",
+            package,
+            at=home,
+        )
+
+    asked = (_command("node"), "--version")
+    node = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    if tuple(map(int, node.removeprefix("v").split(".")[:2])) < ACPX_NODE:
+        needed = ".".join(map(str, ACPX_NODE))
+        raise Unavailable(f"{ACPX} needs Node {needed} or newer, and this is {node}")
+    _make(home, package, program, build)
+    return program
+
+
+def toad() -> Path:
+    """The program of Toad."""
+    try:
+        python = _command(TOAD_PYTHON)
+    except Unavailable as error:
+        raise Unavailable(f"{TOAD} needs Python 3.14: {error}") from None
+    return _environment("toad", TOAD.replace(" ", "=="), python=python).with_name("toad")
+
+
+def _environment(name: str, *requirements: str, python: str = sys.executable) -> Path:
     home = PEERS / name
     interpreter = home / "bin" / "python"
 
     def build() -> None:
-        _run(sys.executable, "-m", "venv", str(home), at=ROOT)
+        run_installer(python, "-m", "venv", str(home), at=ROOT)
         pip = (str(interpreter), "-m", "pip", "--disable-pip-version-check", "--quiet")
-        _run(*pip, "install", *requirements, at=home)
+        run_installer(*pip, "install", *requirements, at=home)
 
     _make(home, " ".join(requirements), interpreter, build)
     return interpreter
@@ -97,7 +159,8 @@ def _command(name: str) -> str:
     return path
 
 
-def _run(*command: str, at: Path) -> None:
+def run_installer(*command: str, at: Path = ROOT) -> None:
+    """Run a command that installs something; raises `Unavailable` if it fails."""
     try:
         done = subprocess.run(
             command,

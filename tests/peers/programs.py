@@ -26,7 +26,7 @@ class Peer(NamedTuple):
 
     @property
     def info(self) -> Line:
-        """What the agent says of itself."""
+        """The info of the agent."""
         return {"name": self.agent, "version": self.release}
 
 

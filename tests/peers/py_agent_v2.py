@@ -3,7 +3,7 @@
     python py_agent_v2.py
 
 On stdio, by an interpreter that has the SDK. What it does is in `README.md`, but for two
-things this SDK cannot say: it refuses an `initialize` of another version with -32602, and
+things this SDK cannot express: it refuses an `initialize` of another version with -32602, and
 the idle update of a failed turn has a stop reason and no error.
 """
 
@@ -108,7 +108,7 @@ class Turn(scenarios.Turn):
             await self._enter(schema.RunningSessionStateUpdate())
             await self._enter(schema.IdleSessionStateUpdate(stop_reason=await self._stop_reason()))
         except ConnectionError:
-            pass  # the client is gone, and nobody waits for the rest
+            pass  # the client is gone, and the rest is not needed
         finally:
             self.end()
 
@@ -250,8 +250,8 @@ class Agent:
                     updates.append(schema.UserMessageUpdate(message_id=message_id, content=blocks))
                 case scenarios.AgentMessage(message_id, text):
                     block = schema.TextContentBlock(text=text)
-                    said = schema.AgentMessageUpdate(message_id=message_id, content=[block])
-                    updates.append(said)
+                    message = schema.AgentMessageUpdate(message_id=message_id, content=[block])
+                    updates.append(message)
                 case scenarios.Call():
                     if item.terminal is not None:
                         updates.append(terminal_whole(item.terminal, session))

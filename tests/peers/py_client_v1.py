@@ -25,7 +25,7 @@ LINE_LIMIT = 50 * 1024 * 1024
 
 
 def json_of(model: Any) -> script.Json:
-    """In this version null says what absence says."""
+    """In this version null means the same as absence."""
     dumped: script.Json = model.model_dump(mode="json", by_alias=True, exclude_none=True)
     return dumped
 

@@ -1,8 +1,8 @@
 """What the Python SDK's agents do, in the words of neither version.
 
 The prompts, sessions and records of `README.md`, once for both versions; `py_agent_v1`
-and `py_agent_v2` say it on the wire. Run by an interpreter that has the SDK, so it
-knows nothing of the project.
+and `py_agent_v2` send it on the wire. Run by an interpreter that has the SDK, so it
+imports nothing of the project.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ SLOW_ENDS_AFTER = 60
 
 @dataclass
 class UserMessage:
-    """What the client said, as the SDK's content blocks."""
+    """A message of the client, as the SDK's content blocks."""
 
     id: str
     blocks: list[Any]
@@ -40,7 +40,7 @@ class UserMessage:
 
 @dataclass
 class AgentMessage:
-    """What the agent said, all chunks joined."""
+    """A message of the agent, all chunks joined."""
 
     id: str
     text: str = ""
@@ -58,7 +58,7 @@ class Terminal:
 
 @dataclass
 class Call:
-    """A tool call in its present state; what it shows is for the version to say."""
+    """A tool call in its present state; its form on the wire is up to the version."""
 
     id: str
     title: str
@@ -164,7 +164,7 @@ class Sessions:
 
 
 class Turn(ABC):
-    """One prompt and what follows from it; a version says how each step is sent."""
+    """One prompt and what follows from it; a version decides how each step is sent."""
 
     CANCELLED: str
     """The status of a call whose permission was withdrawn with the turn."""
@@ -178,7 +178,7 @@ class Turn(ABC):
         self.ended = asyncio.Event()
         self.user = UserMessage(f"u{self.number}", prompt)
         session.record.append(self.user)
-        self._said: AgentMessage | None = None
+        self._message: AgentMessage | None = None
 
     @abstractmethod
     async def think(self, text: str) -> None: ...
@@ -199,7 +199,7 @@ class Turn(ABC):
 
     @abstractmethod
     async def send_terminal(self, terminal: Terminal) -> None:
-        """Announce a terminal, or tell that its command ended."""
+        """Announce a terminal, or report that its command ended."""
 
     @abstractmethod
     async def send_output(self, terminal: Terminal, text: str) -> None: ...
@@ -209,7 +209,7 @@ class Turn(ABC):
         """Ask permission: the id of the chosen option, or "cancelled"."""
 
     async def play(self) -> str:
-        """Do what the prompt says; the stop reason."""
+        """Do what the prompt asks for; the stop reason."""
         text = next((block.text for block in self.user.blocks if block.type == "text"), "")
         word = text.strip().removeprefix("/")
         await SCENARIOS.get(word, echo)(self, word)
@@ -222,11 +222,11 @@ class Turn(ABC):
         self.session.release()
 
     async def say(self, text: str) -> None:
-        if self._said is None:
-            self._said = AgentMessage(f"m{self.number}")
-            self.session.record.append(self._said)
-        self._said.text += text
-        await self.send_chunk(self._said, text)
+        if self._message is None:
+            self._message = AgentMessage(f"m{self.number}")
+            self.session.record.append(self._message)
+        self._message.text += text
+        await self.send_chunk(self._message, text)
 
     async def plan(self, *statuses: str) -> None:
         texts = (("edit the file", "high"), ("say hello", "low"))

@@ -1,8 +1,8 @@
 """The steps of the Python SDK's clients, in the words of neither version.
 
 The client of `README.md`, once for both versions; `py_client_v1` and `py_client_v2` are
-the SDK's part of it. It says what it saw, one line of JSON per step, and judges nothing.
-Run by an interpreter that has the SDK, so it knows nothing of the project.
+the SDK's part of it. It reports what it saw, one line of JSON per step, and judges nothing.
+Run by an interpreter that has the SDK, so it imports nothing of the project.
 
 The SDK handles every notification in a task of its own. The handlers here never wait, so
 they run in the order of the wire, and before the answer that followed them.
@@ -51,7 +51,7 @@ class Ending:
 
 
 class Client(ABC):
-    """One connection to an agent with one session, and all that the agent said in it."""
+    """One connection to an agent with one session, and all that the agent sent in it."""
 
     version: int
 
@@ -75,7 +75,7 @@ class Client(ABC):
         self.connection = conn
 
     def observe(self, event: Any) -> None:
-        """Count the updates on the wire, to tell those that the SDK refused."""
+        """Count the updates on the wire, to find those that the SDK refused."""
         if event.direction is StreamDirection.INCOMING:
             self.received += event.message.get("method") == "session/update"
 
@@ -230,8 +230,8 @@ class Script:
         finally:
             turn.cancel()
             spoken.cancel()
-        said = sights.text(client.updates[mark : ending.updates])
-        return {"stop": ending.stop, "text": said}
+        text = sights.text(client.updates[mark : ending.updates])
+        return {"stop": ending.stop, "text": text}
 
     async def cancel_permission(self) -> Json:
         mark = len(self._client.updates)

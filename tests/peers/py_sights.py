@@ -1,7 +1,7 @@
 """What a client saw, as facts: session updates of either version, added up.
 
 Updates are JSON as the SDK dumps them. Only what the steps of `README.md` report is kept;
-this is no session state. Run by an interpreter that has the SDK, so it knows nothing of
+this is no session state. Run by an interpreter that has the SDK, so it imports nothing of
 the project.
 """
 
@@ -29,7 +29,7 @@ def conversation(updates: Iterable[Json]) -> list[Json]:
 
 
 def of_turn(updates: Iterable[Json]) -> list[Json]:
-    """All but commands, which are told at any time."""
+    """All but commands, which are sent at any time."""
     return [update for update in updates if kind(update) != "available_commands_update"]
 
 
@@ -44,7 +44,7 @@ def text_of(update: Json) -> str | None:
 
 
 def text(updates: Iterable[Json], tag: str = "agent_message") -> str:
-    """All messages of a kind, joined; a whole message replaces what its chunks had said."""
+    """All messages of a kind, joined; a whole message replaces its chunks."""
     messages: dict[Any, str] = {}
     for update in updates:
         key = update.get("messageId")
@@ -119,7 +119,7 @@ def mode_option(options: Iterable[Json] | None) -> Json | None:
 
 
 def modes(answer: Json) -> Json | None:
-    """What an answer says of modes, by `modes` or by the option that stands for them."""
+    """The modes of an answer, from `modes` or from the option that replaces them."""
     if answer.get("modes"):
         available = [mode["id"] for mode in answer["modes"]["availableModes"]]
         return {"current": answer["modes"]["currentModeId"], "available": available}
@@ -155,7 +155,7 @@ def replayed(update: Json) -> Json:
 
 
 def starts_with_running(updates: Iterable[Json]) -> bool:
-    """Whether a version 2 agent said it was running before it said anything else."""
+    """Whether a version 2 agent sent `running` before anything else."""
     for update in updates:
         if update.get("state") == "running":
             return True

@@ -47,7 +47,7 @@ class Talk(NamedTuple):
 
 
 class Meeting(NamedTuple):
-    """What a client said of its agent, what went between them, and what the bridge said of it."""
+    """The report of a client on its agent, the messages between them, and the bridge's log."""
 
     lines: dict[str, Line]
     at_client: Talk
@@ -159,7 +159,7 @@ def test_a_difference_that_is_stated_makes_one(difference: Difference) -> None:
 
 
 @each_pair
-def test_both_sides_hear_only_what_the_official_schema_of_their_version_allows(
+def test_both_sides_receive_only_what_the_official_schema_of_their_version_allows(
     pair: Pair, matrix: Matrix, schemas: Schemas, valid: SchemaValidator
 ) -> None:
     meeting = matrix[pair]
@@ -175,21 +175,21 @@ def test_both_sides_hear_only_what_the_official_schema_of_their_version_allows(
 def values(
     talk: Talk, version: Version, methods: dict[Version, Methods]
 ) -> Iterator[tuple[Version, str, Line]]:
-    """Everything that was said, with the type that the schema has for it."""
+    """Every message, with the type that the schema has for it."""
     sides = [[json.loads(line) for line in side] for side in talk]
     for here, there in (sides, sides[::-1]):
-        asked = {said["id"]: said["method"] for said in there if "method" in said and "id" in said}
-        for said in here:
-            method = said.get("method") or asked[said["id"]]
-            value = said.get("params", said.get("result"))
-            if "error" in said:
-                yield version, "Error", said["error"]
+        asked = {each["id"]: each["method"] for each in there if "method" in each and "id" in each}
+        for message in here:
+            method = message.get("method") or asked[message["id"]]
+            value = message.get("params", message.get("result"))
+            if "error" in message:
+                yield version, "Error", message["error"]
                 continue
-            # until both know what they speak, a message says so itself
+            # until the version is agreed on, a message has it itself
             spoken = value["protocolVersion"] if method == "initialize" else version
             known = methods[spoken][method]
-            shape = known.params if "method" in said else known.result
-            assert shape is not None, said
+            shape = known.params if "method" in message else known.result
+            assert shape is not None, message
             yield spoken, shape, value
 
 
@@ -219,7 +219,7 @@ def test_the_bridge_complains_of_nothing_but_losses(pair: Pair, matrix: Matrix) 
 # ---- the page --------------------------------------------------------------------------------
 
 
-def test_the_page_says_what_was_found(matrix: Matrix) -> None:
+def test_the_page_matches_the_results(matrix: Matrix) -> None:
     failed = {pair: failures(matrix, pair) for pair in PAIRS}
     losses = {pair: matrix[pair].losses for pair in TRANSLATED}
     page = matrix_page.page(failed, losses)
@@ -228,7 +228,7 @@ def test_the_page_says_what_was_found(matrix: Matrix) -> None:
     assert PAGE.read_text(encoding="utf-8") == page, "TWOFOLD_WRITE_DOCS=1 makes it anew"
 
 
-def test_the_page_tells_every_step() -> None:
+def test_the_page_lists_every_step() -> None:
     assert list(matrix_page.STEPS) == ALL_STEPS
 
 
@@ -236,6 +236,6 @@ def failures(matrix: Matrix, pair: Pair) -> list[str]:
     """The steps that did not go as written down."""
     try:
         lines = with_one_tick(matrix[pair].lines)
-    except Exception:  # the test of this pair tells it
+    except Exception:  # the test of this pair reports it
         return ["does not run"]
     return [step for step, facts in expected_of(*pair).items() if lines.get(step) != facts]

@@ -270,15 +270,15 @@ async def is_listed(meeting: Meeting) -> None:
 
 
 def recorded(session: ClientSession) -> list[tuple[str, str]]:
-    """The conversation, each entry as what it is and what it says, as if it had ticked once."""
-    told = []
+    """The conversation, each entry with its kind and its text, as if it had ticked once."""
+    entries = []
     for entry in session.state.entries:
         if isinstance(entry, ToolCall):
-            told.append((entry.tool_call_id, entry.status))
+            entries.append((entry.tool_call_id, entry.status))
         else:
             text = "tick " if entry.text.startswith("tick ") else entry.text
-            told.append((entry.role, text))
-    return told
+            entries.append((entry.role, text))
+    return entries
 
 
 def conversation(version: Version) -> list[tuple[str, str]]:

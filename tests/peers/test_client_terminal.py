@@ -8,7 +8,8 @@ import pytest
 
 from tests.peers.test_py_peers import program
 from tests.peers.test_ts_peers import agent_command
-from tests.support.terminal_stage import AnyStage, Stage
+from tests.support.plain_client import at_prompt
+from tests.support.terminal_stage import Stage
 
 TWOFOLD = [sys.executable, "-P", "-m", "twofold", "run", "--"]
 
@@ -23,13 +24,8 @@ def agent(
     return program(python_sdk, "agent", 1 if version == "1" else 2)
 
 
-def at_prompt(stage: AnyStage) -> bool:
-    """The turn is over: nothing is at work, and the prompt is empty."""
-    return ">" in stage.screen() and not any("Ctrl-C cancels" in row for row in stage.screen())
-
-
-def said(stage: Stage, text: str) -> list[str]:
-    """Say something, and wait for the end of the turn: the rows of the turn."""
+def rows_of_turn(stage: Stage, text: str) -> list[str]:
+    """Send a prompt and wait for the end of its turn."""
     stage.wait_for(at_prompt)
     stage.type(text)
     stage.press("enter")
@@ -41,8 +37,8 @@ def said(stage: Stage, text: str) -> list[str]:
 def test_turns_tool_calls_and_questions_of_the_official_agents_are_shown(agent: list[str]) -> None:
     with Stage([*TWOFOLD, *agent], columns=100, rows=40) as stage:
         stage.wait_for("of the protocol")
-        assert "one two three four five" in said(stage, "stream")
-        rows = said(stage, "tools")
+        assert "one two three four five" in rows_of_turn(stage, "stream")
+        rows = rows_of_turn(stage, "tools")
         assert any(row.startswith("✓") and "completed" in row for row in rows)
         assert any(row.strip().startswith("+") for row in rows), "a diff"
         stage.type("permission")

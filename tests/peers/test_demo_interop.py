@@ -1,6 +1,6 @@
 """Twofold's demo agent as a real process, with clients made with the official SDKs.
 
-They find in it what `README.md` says of an agent, step by step; a replay tells more than that,
+They find in it what `README.md` lists for an agent, step by step; a replay has more than that,
 for Twofold forgets nothing. And what the demo agent writes is what the official schemas allow.
 """
 
@@ -49,7 +49,7 @@ def wanted(version: Version) -> dict[str, Line]:
 
 
 def everything(version: Version, rows: list[Line]) -> list[Line]:
-    """A replay that tells thoughts too, and then all that is no entry of the conversation."""
+    """A replay that has thoughts too, and then all that is no entry of the conversation."""
     kinds = {
         1: ("plan", "config_option_update", "current_mode_update"),
         2: (
@@ -87,21 +87,21 @@ def joined(lines: dict[str, Line]) -> Json:
 def test_the_typescript_sdk_does_every_step_with_the_demo_agent(
     version: Version, node_sdk: Path
 ) -> None:
-    said = run_ts(node_sdk, version)
-    assert list(said) == ALL_STEPS
-    assert joined(said) == wanted(version)
+    lines = run_ts(node_sdk, version)
+    assert list(lines) == ALL_STEPS
+    assert joined(lines) == wanted(version)
 
 
 @BOTH
 def test_the_python_sdk_does_every_step_with_the_demo_agent(
     version: Version, python_sdk: Sdk
 ) -> None:
-    said = run_py(python_sdk, version)
+    lines = run_py(python_sdk, version)
     facts = wanted(version)
     for step, lacking in LACKS[version].items():
         facts[step] |= lacking
-    assert list(said) == ALL_STEPS
-    assert joined(said) == facts
+    assert list(lines) == ALL_STEPS
+    assert joined(lines) == facts
 
 
 # ---- the showcase ------------------------------------------------------------------------------
@@ -112,10 +112,12 @@ SHOWCASE = {
 }
 
 
-def check_showcase(said: dict[str, Line], version: Version) -> None:
-    """The SDK understood all of it; what the user answers tells what is done."""
-    assert all(line["ok"] for line in said.values()), said
-    allowed, rejected, cancelled = (said[step] for step in ("allow", "reject", "cancel_permission"))
+def check_showcase(lines: dict[str, Line], version: Version) -> None:
+    """The SDK understood all of it; the answers of the user decide what is done."""
+    assert all(line["ok"] for line in lines.values()), lines
+    allowed, rejected, cancelled = (
+        lines[step] for step in ("allow", "reject", "cancel_permission")
+    )
     runs = [list(line["calls"].values())[-1] for line in (allowed, rejected, cancelled)]
     assert [run["kind"] for run in runs] == ["execute"] * 3
     stopped = "failed" if version == 1 else "cancelled"

@@ -1,4 +1,4 @@
-"""The harness itself: what it generates is valid, and each judge tells good from bad."""
+"""The harness itself: what it generates is valid, and each validator separates good from bad."""
 
 from typing import Any
 
@@ -168,7 +168,7 @@ def test_every_judge_refuses_a_bad_notification(
         assert verdict.error
 
 
-def test_a_judge_that_does_not_know_the_type_says_so(
+def test_a_validator_refuses_an_unknown_type(
     valid: SchemaValidator, node_validator: NodeValidator, sdk_validator: SdkValidator
 ) -> None:
     with pytest.raises(LookupError):

@@ -48,7 +48,7 @@ class Kind(NamedTuple):
     method: str
     part: Literal["params", "result"] = "params"
     tag: str | None = None
-    """The tag of an update; `other` is one that nobody knows."""
+    """The tag of an update; `other` is an unknown one."""
 
     def __str__(self) -> str:
         return f"v{self.version} {self.tag or f'{self.method} {self.part}'}"

@@ -1,4 +1,4 @@
-"""The Python SDK's peers themselves: its clients and agents do what `README.md` says.
+"""The Python SDK's peers themselves: its clients and agents do what `README.md` lists.
 
 Client against agent, as processes, in both versions; and the agents again by the lines they
 write, for what the SDK's client cannot see. Twofold has no part in this.
@@ -34,7 +34,7 @@ def program(python_sdk: Sdk, role: str, version: Version) -> list[str]:
 
 
 def run_client(client: list[str], agent: list[str], **env: str) -> list[Json]:
-    """What the client says of each step with this agent."""
+    """The report of the client on each step with this agent."""
     done = subprocess.run(
         [*client, "--", *agent],
         env={**os.environ, **env},
@@ -61,48 +61,50 @@ def test_client_and_agent_of_the_sdk_go_through_every_step(
     version: Version, python_sdk: Sdk
 ) -> None:
     client, agent = (program(python_sdk, role, version) for role in ("client", "agent"))
-    said = {line.pop("step"): line for line in run_client(client, agent)}
+    lines = {line.pop("step"): line for line in run_client(client, agent)}
 
     facts = expected(version, {"name": f"py-agent-v{version}", "version": SDKS[version]})
     for step, lacking in LACKS[version].items():
         facts[step] |= lacking
-    assert with_one_tick(said) == facts
-    assert list(said) == ALL_STEPS
+    assert with_one_tick(lines) == facts
+    assert list(lines) == ALL_STEPS
 
 
 @BOTH
 def test_the_environment_chooses_steps_and_prompts(version: Version, python_sdk: Sdk) -> None:
     client, agent = (program(python_sdk, role, version) for role in ("client", "agent"))
     prompts = {"stream": " /stream ", "permission": "wrong", "allow": "/hello there"}
-    said = run_client(client, agent, STEPS="stream,allow", PROMPTS=json.dumps(prompts))
+    lines = run_client(client, agent, STEPS="stream,allow", PROMPTS=json.dumps(prompts))
 
-    assert [line["step"] for line in said] == ["stream", "allow"]
-    assert said[0]["text"] == "one two three four five"
-    assert said[1]["text"] == "echo: hello there"
-    assert said[1]["options"] is None
+    assert [line["step"] for line in lines] == ["stream", "allow"]
+    assert lines[0]["text"] == "one two three four five"
+    assert lines[1]["text"] == "echo: hello there"
+    assert lines[1]["options"] is None
 
 
 @BOTH
-def test_a_client_whose_agent_dies_says_so_and_goes_on(version: Version, python_sdk: Sdk) -> None:
+def test_a_client_whose_agent_dies_reports_it_and_goes_on(
+    version: Version, python_sdk: Sdk
+) -> None:
     client = program(python_sdk, "client", version)
-    said = run_client(client, [sys.executable, "-c", "input()"])
+    lines = run_client(client, [sys.executable, "-c", "input()"])
 
-    assert [line["step"] for line in said] == ALL_STEPS
-    assert not any(line["ok"] for line in said)
-    assert "closed" in said[0]["error"].lower()
-    assert {line["error"] for line in said[1:]} == {"no session"}
+    assert [line["step"] for line in lines] == ALL_STEPS
+    assert not any(line["ok"] for line in lines)
+    assert "closed" in lines[0]["error"].lower()
+    assert {line["error"] for line in lines[1:]} == {"no session"}
 
 
 @BOTH
 def test_a_step_that_takes_too_long_is_given_up(version: Version, python_sdk: Sdk) -> None:
     client = program(python_sdk, "client", version)
     silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    said = run_client(client, silent, STEPS="initialize", STEP_SECONDS="0.5")
+    lines = run_client(client, silent, STEPS="initialize", STEP_SECONDS="0.5")
 
-    assert said == [{"step": "initialize", "ok": False, "error": "timeout"}]
+    assert lines == [{"step": "initialize", "ok": False, "error": "timeout"}]
 
 
-# An agent that answers what it is told to, names a session by its folder, and has a word in
+# An agent that answers from a table, names a session by its folder, and has a word in
 # its list that no SDK can read.
 SLOPPY = """
 import json, sys
@@ -130,20 +132,20 @@ NOT_OFFERED: dict[Version, list[str]] = {1: ["mode", "replay", "resume"], 2: ["m
 
 
 @BOTH
-def test_a_client_tells_what_its_sdk_refused_and_what_is_not_offered(
+def test_a_client_reports_what_its_sdk_refused_and_what_is_not_offered(
     version: Version, python_sdk: Sdk
 ) -> None:
     answers = {"initialize": INITIALIZED[version], "session/list": {"sessions": []}}
     agent = [sys.executable, "-c", SLOPPY, json.dumps(answers)]
     client = program(python_sdk, "client", version)
     steps = ",".join(["new", "list", *NOT_OFFERED[version]])
-    said = {line.pop("step"): line for line in run_client(client, agent, STEPS=steps, CWD="/some")}
+    lines = {line.pop("step"): line for line in run_client(client, agent, STEPS=steps, CWD="/some")}
 
-    assert said.pop("new") == {"ok": True, "session": "/some", "modes": None}
+    assert lines.pop("new") == {"ok": True, "session": "/some", "modes": None}
     refused = "the SDK refused 1 update"
-    assert said.pop("list") == {"ok": False, "error": refused, "ids": []}
+    assert lines.pop("list") == {"ok": False, "error": refused, "ids": []}
     not_offered = {"ok": False, "error": "not offered"}
-    assert said == dict.fromkeys(NOT_OFFERED[version], not_offered)
+    assert lines == dict.fromkeys(NOT_OFFERED[version], not_offered)
 
 
 # ---- the agents, line by line ----------------------------------------------------------------
@@ -184,7 +186,9 @@ class Wire:
         return message
 
     async def answer(self, request: int) -> Json:
-        return await self.until(lambda said: said.get("id") == request and "method" not in said)
+        return await self.until(
+            lambda message: message.get("id") == request and "method" not in message
+        )
 
     async def call(self, method: str, **params: Any) -> Json:
         answer = await self.answer(self.ask(method, **params))
@@ -224,7 +228,7 @@ def drive(python_sdk: Sdk, version: Version, script: Callable[[Wire], Awaitable[
 
 
 def tag(message: Json) -> str:
-    """What a message is about: of an update its tag, and the state it tells."""
+    """The subject of a message: of an update its tag or its state."""
     if message.get("method") != "session/update":
         return str(message.get("method", "answer"))
     update = message["params"]["update"]
@@ -234,16 +238,16 @@ def tag(message: Json) -> str:
 def test_a_version_2_agent_answers_before_the_turn_begins(python_sdk: Sdk) -> None:
     async def script(agent: Wire) -> None:
         agent.prompt("hello")
-        said = [await agent.read() for _ in range(5)]
-        assert [tag(each) for each in said] == [
+        messages = [await agent.read() for _ in range(5)]
+        assert [tag(each) for each in messages] == [
             "answer",
             "user_message",
             "running",
             "agent_message_chunk",
             "idle",
         ]
-        assert said[0]["result"] == {"messageId": "u1"}
-        assert said[3]["params"]["update"]["messageId"] == "m1"
+        assert messages[0]["result"] == {"messageId": "u1"}
+        assert messages[3]["params"]["update"]["messageId"] == "m1"
 
     drive(python_sdk, 2, script)
 
@@ -251,7 +255,7 @@ def test_a_version_2_agent_answers_before_the_turn_begins(python_sdk: Sdk) -> No
 def test_a_version_1_agent_refuses_a_prompt_during_a_turn(python_sdk: Sdk) -> None:
     async def script(agent: Wire) -> None:
         first = agent.prompt("slow")
-        await agent.until(lambda said: tag(said) == "agent_message_chunk")
+        await agent.until(lambda message: tag(message) == "agent_message_chunk")
         refused = await agent.answer(agent.prompt("hello"))
         assert refused["error"]["code"] == -32600
         agent.write(method="session/cancel", params={"sessionId": "s1"})
@@ -263,13 +267,13 @@ def test_a_version_1_agent_refuses_a_prompt_during_a_turn(python_sdk: Sdk) -> No
 def test_a_version_2_agent_holds_a_prompt_during_a_turn(python_sdk: Sdk) -> None:
     async def script(agent: Wire) -> None:
         agent.prompt("permission")
-        asked = await agent.until(lambda said: tag(said) == "session/request_permission")
+        asked = await agent.until(lambda message: tag(message) == "session/request_permission")
         held = agent.prompt("hello")
         outcome = {"outcome": "selected", "optionId": "r2"}
         agent.write(id=asked["id"], result={"outcome": outcome})
-        await agent.until(lambda said: tag(said) == "idle")
+        await agent.until(lambda message: tag(message) == "idle")
         assert (await agent.answer(held))["result"] == {"messageId": "u2"}
-        await agent.until(lambda said: tag(said) == "idle")
+        await agent.until(lambda message: tag(message) == "idle")
 
     drive(python_sdk, 2, script)
 
@@ -277,17 +281,17 @@ def test_a_version_2_agent_holds_a_prompt_during_a_turn(python_sdk: Sdk) -> None
 def test_a_cancel_withdraws_a_version_2_permission_and_held_prompts(python_sdk: Sdk) -> None:
     async def script(agent: Wire) -> None:
         agent.prompt("slow-permission")
-        asked = await agent.until(lambda said: tag(said) == "session/request_permission")
+        asked = await agent.until(lambda message: tag(message) == "session/request_permission")
         held = agent.prompt("hello")
         agent.write(method="session/cancel", params={"sessionId": "s1"})
-        said: dict[str, Json] = {}
-        while not {"$/cancel_request", "idle", "answer"} <= said.keys():
+        by_tag: dict[str, Json] = {}
+        while not {"$/cancel_request", "idle", "answer"} <= by_tag.keys():
             message = await agent.read()
-            said[tag(message)] = message
-        assert said["$/cancel_request"]["params"] == {"requestId": asked["id"]}
-        assert said["idle"]["params"]["update"]["stopReason"] == "cancelled"
-        assert said["answer"]["id"] == held
-        assert said["answer"]["error"]["code"] == -32800
+            by_tag[tag(message)] = message
+        assert by_tag["$/cancel_request"]["params"] == {"requestId": asked["id"]}
+        assert by_tag["idle"]["params"]["update"]["stopReason"] == "cancelled"
+        assert by_tag["answer"]["id"] == held
+        assert by_tag["answer"]["error"]["code"] == -32800
 
     drive(python_sdk, 2, script)
 
@@ -296,12 +300,12 @@ def test_a_cancel_withdraws_a_version_2_permission_and_held_prompts(python_sdk: 
 def test_a_closed_session_is_unknown_until_it_is_resumed(version: Version, python_sdk: Sdk) -> None:
     async def script(agent: Wire) -> None:
         turn = agent.prompt("slow")
-        await agent.until(lambda said: tag(said) == "agent_message_chunk")
+        await agent.until(lambda message: tag(message) == "agent_message_chunk")
         closed = agent.ask("session/close", sessionId="s1")
         if version == 1:
             assert (await agent.answer(turn))["result"] == {"stopReason": "cancelled"}
         else:
-            await agent.until(lambda said: tag(said) == "idle")
+            await agent.until(lambda message: tag(message) == "idle")
         assert (await agent.answer(closed))["result"] == {}
         assert (await agent.answer(agent.prompt("hello")))["error"]["code"] == -32002
         [listed] = (await agent.call("session/list"))["sessions"]
@@ -317,6 +321,6 @@ def test_a_closed_session_is_unknown_until_it_is_resumed(version: Version, pytho
 def test_an_agent_ends_when_its_input_ends_in_mid_turn(version: Version, python_sdk: Sdk) -> None:
     async def script(agent: Wire) -> None:
         agent.prompt("slow")
-        await agent.until(lambda said: tag(said) == "agent_message_chunk")
+        await agent.until(lambda message: tag(message) == "agent_message_chunk")
 
     drive(python_sdk, version, script)

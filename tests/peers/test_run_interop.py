@@ -25,7 +25,7 @@ def agent(
     return spoken, ["--", *program(python_sdk, "agent", spoken)]
 
 
-def test_what_the_agent_says_is_printed_and_the_version_is_found_out(
+def test_the_messages_of_the_agent_are_printed_and_its_version_is_detected(
     agent: Agent, tmp_path: Path
 ) -> None:
     version, command = agent
@@ -38,20 +38,20 @@ def test_what_the_agent_says_is_printed_and_the_version_is_found_out(
 
 
 @pytest.mark.parametrize(
-    ("rules", "status", "said"),
+    ("rules", "status", "printed"),
     [(["--allow", "execute"], 0, "outcome: a1\n"), (["--allow", "read"], 6, "outcome: r1\n")],
     ids=["allowed", "rejected"],
 )
-def test_rules_answer_the_agent(agent: Agent, rules: list[str], status: int, said: str) -> None:
+def test_rules_answer_the_agent(agent: Agent, rules: list[str], status: int, printed: str) -> None:
     result = called("--prompt", "permission", "--format", "quiet", *rules, *agent[1])
-    assert (result.exit_code, result.stdout) == (status, said)
+    assert (result.exit_code, result.stdout) == (status, printed)
     answer = "allowed by --allow execute" if status == 0 else "rejected: nobody to ask"
     line, details, rest = result.stderr.split("\n")
     assert line.startswith(f"[permission] Run make: {answer} [execute]")
     assert (details, rest) == ("  The agent shows only this title.", "")
 
 
-def test_an_error_of_the_agent_is_told(agent: Agent) -> None:
+def test_an_error_of_the_agent_is_shown(agent: Agent) -> None:
     result = called("--prompt", "error", *agent[1])
     assert (result.exit_code, result.stdout) == (1, "")
     assert "session/prompt failed: " in result.stderr

@@ -16,22 +16,22 @@ from tests.peers.validators import Version
 STUB = """
 import json, sys
 version, turn = int(sys.argv[1]), json.loads(sys.argv[2])
-def say(**message):
+def send(**message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 for message in map(json.loads, sys.stdin):
     match message.get("method"):
         case "initialize":
             more = {"info": {"name": "stub", "version": "1"}} if version == 2 else {}
-            say(id=message["id"], result={"protocolVersion": version, **more})
+            send(id=message["id"], result={"protocolVersion": version, **more})
         case "session/new":
-            say(id=message["id"], result={"sessionId": "x"})
+            send(id=message["id"], result={"sessionId": "x"})
         case "session/prompt":
             for update in turn:
                 if update == "result":
                     result = {"messageId": "u"} if version == 2 else {"stopReason": "end_turn"}
-                    say(id=message["id"], result=result)
+                    send(id=message["id"], result=result)
                 else:
-                    say(method="session/update", params={"sessionId": "x", "update": update})
+                    send(method="session/update", params={"sessionId": "x", "update": update})
 """
 
 TEXT = {"type": "text", "text": "hi"}

@@ -1,6 +1,6 @@
 """The TypeScript peers of `README.md`, against each other, and the agents asked line by line.
 
-What is tested here is the fixtures: that they do what is written down, and say nothing that
+What is tested here is the fixtures: that they do what is written down, and send nothing that
 the official schema refuses.
 """
 
@@ -32,7 +32,7 @@ def agent_command(node_sdk: Path, version: Version) -> list[str]:
 def run_client(
     node_sdk: Path, version: Version, agent: Sequence[str], **env: str
 ) -> dict[str, Line]:
-    """What the client says of each step."""
+    """The report of the client on each step."""
     client = ["node", str(HERE / "ts_client.mjs"), str(node_sdk), str(version), "--", *agent]
     done = subprocess.run(
         client, env=os.environ | env, capture_output=True, text=True, timeout=60, check=False
@@ -46,7 +46,7 @@ def run_client(
 
 
 class Meeting(NamedTuple):
-    """What a client said of its agent, and what went between them."""
+    """The report of a client on its agent, and the messages between them."""
 
     version: Version
     lines: dict[str, Line]
@@ -80,7 +80,7 @@ def test_client_and_agent_do_every_step_as_written_down(meeting: Meeting) -> Non
     assert with_one_tick(meeting.lines) == expected(meeting.version, info)
 
 
-def test_both_say_only_what_the_official_schema_allows(
+def test_both_send_only_messages_that_the_official_schema_allows(
     meeting: Meeting, schemas: Schemas, valid: SchemaValidator
 ) -> None:
     version = meeting.version
@@ -99,8 +99,8 @@ def test_both_say_only_what_the_official_schema_allows(
             assert valid(version, "stable", name, value) == [], message
 
 
-def words(said: list[Line]) -> list[str]:
-    """What an agent said, each message in a word."""
+def words(sent: list[Line]) -> list[str]:
+    """The messages of an agent, each in a word."""
 
     def word(message: Line) -> str:
         if "method" not in message:
@@ -110,17 +110,17 @@ def words(said: list[Line]) -> list[str]:
             return str(message["method"])
         return str(update.get("state") or update["sessionUpdate"])
 
-    return [word(message) for message in said]
+    return [word(message) for message in sent]
 
 
 def turn(meeting: Meeting, step: str) -> list[str]:
-    """What the agent said in a step: a v1 result ends its turn, a v2 result begins it."""
-    said = words(meeting.from_agent)
-    results = [at for at, word in enumerate(said) if word in {"result", "error"}]
+    """The messages of the agent in a step: a v1 result ends its turn, a v2 result begins it."""
+    sent = words(meeting.from_agent)
+    results = [at for at, word in enumerate(sent) if word in {"result", "error"}]
     number = ALL_STEPS.index(step)
     if meeting.version == 1:
-        return said[results[number - 1] + 1 : results[number] + 1]
-    return said[results[number] : results[number + 1]]
+        return sent[results[number - 1] + 1 : results[number] + 1]
+    return sent[results[number] : results[number + 1]]
 
 
 V2_TOOLS = [
@@ -166,12 +166,12 @@ TURNS = {
 
 
 @pytest.mark.parametrize("step", TURNS)
-def test_an_agent_tells_its_turn_in_the_order_written_down(meeting: Meeting, step: str) -> None:
+def test_an_agent_sends_its_turn_in_the_order_written_down(meeting: Meeting, step: str) -> None:
     # the answer to a question may be there before the agent withdraws it, or after
-    said = [word for word in turn(meeting, step) if word != "$/cancel_request"]
+    sent = [word for word in turn(meeting, step) if word != "$/cancel_request"]
     wanted = TURNS[step][meeting.version]
-    # what a v2 agent says before the next result is of the next step
-    assert said[: len(wanted)] == wanted
+    # what a v2 agent sends before the next result belongs to the next step
+    assert sent[: len(wanted)] == wanted
 
 
 DIFFS: dict[Version, Json] = {
@@ -240,11 +240,11 @@ class Agent:
         return self._id
 
     async def read_until(self, wanted: Callable[[Line], bool]) -> list[Line]:
-        """What the agent says up to the message that is wanted."""
-        said: list[Line] = []
-        while not (said and wanted(said[-1])):
-            said.append(json.loads(await self.stdout.readline()))
-        return said
+        """The messages of the agent up to the one that is wanted."""
+        sent: list[Line] = []
+        while not (sent and wanted(sent[-1])):
+            sent.append(json.loads(await self.stdout.readline()))
+        return sent
 
     async def answer(self, request: int) -> Line:
         def answers(message: Line) -> bool:

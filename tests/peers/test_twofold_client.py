@@ -25,7 +25,7 @@ DEMO = [*TWOFOLD, "agent", "--speed", "0"]
 
 
 def run_client(version: Version, agent: Sequence[str], **env: str) -> dict[str, Line]:
-    """What the client says of each step with this agent."""
+    """The report of the client on each step with this agent."""
     client = [sys.executable, str(HERE / "twofold_client.py"), str(version), "--"]
     done = subprocess.run(
         [*client, *agent],
@@ -74,26 +74,26 @@ def test_an_agent_of_the_other_version_is_not_for_it(mine: Version, theirs: Vers
 # ---- agents that do not ------------------------------------------------------------------------
 
 
-# An agent that begins sessions, named by their folders, and answers prompts as it is told.
+# An agent that begins sessions, named by their folders, and answers prompts as its argument lists.
 STUB = """
 import json, sys
 initialized, turn = json.loads(sys.argv[1]), json.loads(sys.argv[2])
-def say(**message):
+def send(**message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 for asked in map(json.loads, sys.stdin):
     params = asked.get("params", {})
     match asked["method"]:
         case "initialize":
-            say(id=asked["id"], result=initialized)
+            send(id=asked["id"], result=initialized)
         case "session/new":
-            say(id=asked["id"], result={"sessionId": params["cwd"]})
+            send(id=asked["id"], result={"sessionId": params["cwd"]})
         case "session/prompt":
             for part in turn:
                 if part == "result":
-                    say(id=asked["id"], result={"stopReason": "end_turn", "messageId": "u"})
+                    send(id=asked["id"], result={"stopReason": "end_turn", "messageId": "u"})
                 else:
                     params = {"sessionId": params["sessionId"], "update": part}
-                    say(method="session/update", params=params)
+                    send(method="session/update", params=params)
 """
 INITIALIZED: dict[Version, Json] = {
     1: {"protocolVersion": 1},
@@ -106,8 +106,8 @@ INITIALIZED: dict[Version, Json] = {
 
 
 def stub_steps(version: Version, turn: Sequence[Json], steps: str, **env: str) -> dict[str, Line]:
-    told = [json.dumps(each) for each in (INITIALIZED[version], turn)]
-    agent = [sys.executable, "-c", STUB, *told]
+    arguments = [json.dumps(each) for each in (INITIALIZED[version], turn)]
+    agent = [sys.executable, "-c", STUB, *arguments]
     return run_client(version, agent, STEPS=steps, **env)
 
 

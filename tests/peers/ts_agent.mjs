@@ -58,7 +58,7 @@ async function listSessions({ params }) {
   return { sessions: listed.map(({ info }) => info) };
 }
 
-/** Makes a session active again, with or without what was said in it. */
+/** Makes a session active again, with or without a replay of it. */
 async function reopen({ params, client }, replay) {
   const session = known(params);
   session.open = true;
@@ -77,7 +77,7 @@ async function close({ params }) {
   cancel(session);
   session.open = false;
   await session.turn?.done;
-  // what the turn still has to say, its result among it, goes out first
+  // the rest of the turn, its result included, is sent first
   await settled();
   return {};
 }

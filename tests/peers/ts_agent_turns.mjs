@@ -1,7 +1,7 @@
 // The sessions of the agent of README.md, and what it does in a turn.
 //
-// A session records its conversation as facts, not as updates: what is replayed is said anew,
-// by the voice of the version. Nothing here knows which version that is.
+// A session records its conversation as facts, not as updates: what is replayed is sent anew,
+// by the voice of the version. Nothing here depends on that version.
 
 import { setImmediate as settled, setTimeout as sleep } from "node:timers/promises";
 
@@ -44,7 +44,7 @@ export class Session {
 
   /** The recorded conversation, as the updates of a voice. */
   replay(voice) {
-    const said = {
+    const updatesOf = {
       user: (item) => voice.user(item),
       agent: (item) => voice.message(item),
       call: (item) => [
@@ -54,11 +54,11 @@ export class Session {
         ...voice.newCall(this.calls.get(item.id)),
       ],
     };
-    return this.items.flatMap((item) => said[item.type](item));
+    return this.items.flatMap((item) => updatesOf[item.type](item));
   }
 }
 
-/** One prompt being worked on: says things to the client, and records what is to be replayed. */
+/** One prompt being worked on: sends messages to the client, and records what is to be replayed. */
 export class Turn {
   #controller = new AbortController();
   state = "running";

@@ -1,6 +1,6 @@
-// How each protocol version says what the agent of README.md has to say.
+// How the agent of README.md sends its facts in each protocol version.
 //
-// A voice turns one fact into the updates that tell it, in order; a list is empty where the
+// A voice turns one fact into its updates, in order; a list is empty where the
 // version has no word for the fact. Voices keep no state and send nothing.
 
 const PLAN_ID = "plan";
@@ -33,7 +33,7 @@ export const v1 = {
   state: () => [],
   user: ({ blocks }) =>
     blocks.map((content) => ({ sessionUpdate: "user_message_chunk", content })),
-  // the client of a v1 turn knows what it sent
+  // the client of a v1 turn has what it sent
   echo: () => [],
   thoughtChunk: (_id, chunk) => [{ sessionUpdate: "agent_thought_chunk", content: text(chunk) }],
   messageChunk: (_id, chunk) => [{ sessionUpdate: "agent_message_chunk", content: text(chunk) }],

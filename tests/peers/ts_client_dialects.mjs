@@ -37,7 +37,7 @@ export const v1 = {
 
   asked: ({ toolCall }) => toolCall.title ?? null,
 
-  /** Prompts, and gives the end of the turn: its place among the entries and what it said. */
+  /** Prompts, and gives the end of the turn: its place among the entries and its text. */
   async turn(run, params) {
     const { stopReason } = await run.agent.request("session/prompt", params);
     return { to: await run.seen.answeredAt("session/prompt"), stop: stopReason };

@@ -4,7 +4,7 @@ const CONVERSATION = /^(user|agent)_(message|thought)(_chunk)?$|^tool_call|^plan
 
 export const isConversation = ({ sessionUpdate }) => CONVERSATION.test(sessionUpdate);
 export const isAgents = (update) => isConversation(update) && !isUsers(update);
-// commands are told at any time, and are of no turn
+// commands are sent at any time, and are of no turn
 export const isOfTurn = ({ sessionUpdate }) => sessionUpdate !== "available_commands_update";
 export const isAgentMessage = ({ sessionUpdate }) => /^agent_message/.test(sessionUpdate);
 const isUsers = ({ sessionUpdate }) => sessionUpdate.startsWith("user_");

@@ -46,7 +46,7 @@ export class Seen {
     this.#changes.emit("change");
   }
 
-  // forgiven entries: lost in an earlier step, which said so
+  // forgiven entries: lost in an earlier step, which reported it
   #lost = 0;
 
   /** How many entries the SDK refused since this was asked last. */

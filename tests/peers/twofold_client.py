@@ -2,8 +2,8 @@
 
     python twofold_client.py 1|2 -- COMMAND ARGS…
 
-By the interpreter that has Twofold. It demands the version of COMMAND and tells what its
-`ClientSession` knows: the facts are those of the state, and updates are what a handler hears.
+By the interpreter that has Twofold. It demands the version of COMMAND and reports what its
+`ClientSession` holds: the facts are those of the state, and updates are what a handler receives.
 Either is version 2, whatever the agent speaks. What Twofold reports as a problem fails its step.
 """
 
@@ -60,7 +60,7 @@ def _calls(reply: twofold.Reply) -> Json:
 
 
 class Script:
-    """The steps, by their names, and what Twofold told meanwhile."""
+    """The steps, by their names, and what Twofold reported meanwhile."""
 
     def __init__(self, version: "Version", command: list[str], cwd: str, prompts: Json) -> None:
         self._version = version
@@ -70,18 +70,18 @@ class Script:
         self._open = contextlib.AsyncExitStack()
         self._client: twofold.Client | None = None
         self._session: twofold.ClientSession | None = None
-        self._heard = asyncio.Event()
+        self._received = asyncio.Event()
         self.updates: list[Json] = []
         self.questions: list[twofold.Question] = []
         self.problems: list[twofold.Problem] = []
         self.answer: str | None = None
         """The kind of option to answer with, `CANCEL`, or None: reject."""
 
-    # ---- what Twofold tells
+    # ---- what Twofold reports
 
     def _update(self, update: Any) -> None:
         self.updates.append(json_of(update))
-        self._heard.set()
+        self._received.set()
 
     def _problem(self, problem: twofold.Problem) -> None:
         # what version 1 has no words for in a request of ours is known
@@ -96,8 +96,8 @@ class Script:
 
     async def _until(self, holds: Callable[[], object]) -> None:
         while not holds():
-            self._heard.clear()
-            await self._heard.wait()
+            self._received.clear()
+            await self._received.wait()
 
     # ---- what the steps need
 
@@ -225,8 +225,8 @@ class Script:
     async def cancel_permission(self) -> Json:
         self.answer = CANCEL
         reply = await self._prompt("cancel_permission", "slow-permission")
-        said = {"stop": reply.stop_reason, "text": _texts(reply, "agent")}
-        return {**said, "calls": _calls(reply)}
+        ended = {"stop": reply.stop_reason, "text": _texts(reply, "agent")}
+        return {**ended, "calls": _calls(reply)}
 
     async def error(self) -> Json:
         try:

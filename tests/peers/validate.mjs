@@ -1,4 +1,4 @@
-// What the TypeScript SDK says about a value, line by line.
+// The verdict of the TypeScript SDK on a value, line by line.
 //
 //   node validate.mjs <folder of @agentclientprotocol/sdk>
 //

@@ -1,4 +1,4 @@
-"""What the official Python SDK says about a value, line by line.
+"""The verdict of the official Python SDK on a value, line by line.
 
 Run by the interpreter of an environment that has the SDK:
 

@@ -1,4 +1,4 @@
-"""What the official schemas and SDKs say about a value.
+"""The verdict of the official schemas and SDKs on a value.
 
 Three judges with one question, "is this value of that type?": the JSON schemas
 (`SchemaValidator`), the TypeScript SDK (`NodeValidator`) and the Python SDKs
@@ -35,7 +35,7 @@ def load_schemas(node_sdk: Path) -> Schemas:
 
 
 class Verdict(NamedTuple):
-    """What an SDK says: whether it takes the value, what it made of it, or why not."""
+    """The verdict of an SDK: whether it takes the value, what it made of it, or why not."""
 
     ok: bool
     value: Any = None
