@@ -5,6 +5,8 @@ set: there a missing peer is a failure.
 """
 
 import os
+import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,34 +30,66 @@ from tests.support.schema_values import SchemaValues
 HERE = Path(__file__).parent
 IN_CI = bool(os.environ.get("CI"))
 SHARED = install.ROOT.parent / "shared"
-PEER_FIXTURES = {"node_sdk", "python_sdk"}
+PEER_FIXTURES = {"installed", "node_sdk", "page_checkers", "python_sdk"}
 # tests that start programs of ours and wait for them
 PROCESSES = {
     "agent/test_process",
     "bridge/test_process",
+    "cli/test_agent_choice",
+    "cli/test_agents",
     "cli/test_make_demo",
     "cli/test_picture",
     "cli/test_run",
     "cli/test_run_ends",
+    "cli/test_serve",
     "cli/test_sessions",
     "client/test_launch",
     "client/test_login",
     "client/test_terminals",
     "demo/test_scenarios",
+    "host/test_host",
     "peers/test_twofold_client",
     "support/test_terminal_stage",
+    "term/test_client_attention",
     "term/test_client_looks",
+    "term/test_client_mentions",
     "term/test_client_scenarios",
+    "term/test_client_sessions",
+    "term/test_client_settings",
     "term/test_client_showcase",
     "term/test_client_start",
     "term/test_client_talk",
+    "term/test_client_theme",
+    "term/test_random_typing",
+    "term/test_reject_reason",
+    "test_benchmarks",
     "test_complaints",
     "test_docs",
     "test_package",
     "test_site",
     "transport/test_process",
     "transport/test_stdio",
+    "web/test_page_blocks",
+    "web/test_page_composer",
+    "web/test_page_hostile",
+    "web/test_page_hostile_agent",
+    "web/test_page_list",
+    "web/test_page_network",
+    "web/test_page_people",
+    "web/test_page_questions",
+    "web/test_page_scenarios",
+    "web/test_page_walk",
 }
+
+# the settings of the person who runs the tests must not change them
+os.environ["TWOFOLD_SETTINGS"] = os.devnull
+# nor may they write into that person's state directory
+_STATE = tempfile.TemporaryDirectory(prefix="twofold-state-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
+
+# a shell that starts the tests in the background has them, and what they start, ignore Ctrl-C
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # fewer examples than usual: there are many laws, and the fuzz goes on where they end
 hypothesis.settings.register_profile("local", deadline=None, max_examples=50)
@@ -69,6 +103,8 @@ hypothesis.settings.load_profile("ci" if IN_CI else "local")
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
         if PEER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("peers")
         elif item.path.relative_to(HERE).with_suffix("").as_posix() in PROCESSES:
@@ -88,6 +124,12 @@ def _or_skip(made: Callable[[], Path]) -> Path:
 def node_sdk() -> Path:
     """The folder of the official TypeScript SDK (`dist/`, `schema/`)."""
     return _or_skip(install.node_sdk)
+
+
+@pytest.fixture(scope="session")
+def page_checkers() -> Path:
+    """The folder of the npm packages that check the page: `typescript` and `axe-core`."""
+    return _or_skip(install.page_checkers)
 
 
 @pytest.fixture(scope="session")

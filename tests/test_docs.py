@@ -1,66 +1,28 @@
 """The examples in the documentation run, and print the output that is shown there."""
 
 import re
-import shlex
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 import twofold
+from tests.support.doc_examples import (
+    PAGES,
+    ROOT,
+    Block,
+    blocks,
+    consoles,
+    files,
+    python_examples,
+    steps,
+)
 from twofold.cli.commands import commands
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
-_FILE = re.compile(r"# (\w+\.py)\n")
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-class Block(NamedTuple):
-    page: str
-    line: int
-    language: str
-    text: str
-
-
-def blocks(page: Path) -> list[Block]:
-    source = page.read_text(encoding="utf-8")
-    return [
-        Block(page.name, source.count("\n", 0, match.start()) + 1, match[1], match[2])
-        for match in _BLOCK.finditer(source)
-    ]
-
-
-def python_examples() -> list[tuple[Block, Block]]:
-    """Each Python block that is run, with the block of its output after it."""
-    found = []
-    for page in PAGES:
-        on_page = [*blocks(page), Block(page.name, 0, "end", "")]
-        for block, after in pairwise(on_page):
-            if block.language == "python" and (not file_name(block) or not after.language):
-                found.append((block, after))
-    return found
-
-
-def file_name(block: Block) -> str:
-    """The file name in the first line of a block, such as `# weather.py`."""
-    match = _FILE.match(block.text)
-    return match[1] if match else ""
-
-
-def files(page: str) -> dict[str, str]:
-    """The files that a page shows, by name."""
-    (path,) = [each for each in PAGES if each.name == page]
-    return {file_name(each): each.text for each in blocks(path) if file_name(each)}
-
-
-def consoles() -> list[Block]:
-    return [block for page in PAGES for block in blocks(page) if block.language == "console"]
 
 
 def name(example: Any) -> str:
@@ -69,7 +31,7 @@ def name(example: Any) -> str:
 
 
 @pytest.mark.parametrize("example", python_examples(), ids=name)
-def test_a_python_example_prints_what_the_page_says(
+def test_a_python_example_prints_the_output_on_the_page(
     example: tuple[Block, Block], tmp_path: Path
 ) -> None:
     code, expected = example
@@ -99,13 +61,11 @@ def test_a_file_that_a_page_shows_is_used_by_an_example(page: Path) -> None:
 
 
 @pytest.mark.parametrize("block", consoles(), ids=name)
-def test_a_console_example_prints_what_the_page_says(
+def test_a_console_example_prints_the_output_on_the_page(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for step in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
-        command, _, expected = step.partition("\n")
-        words = shlex.split(command)
+    for words, expected in steps(block):
         if words[0] == "cat":  # shows a file that the steps after it use
             Path(words[1]).write_text(expected, encoding="utf-8")
             continue

@@ -321,7 +321,7 @@ def is_malformed_on_purpose(each: Recorded) -> bool:
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_what_real_agents_and_clients_say_is_read_and_written_as_it_was_read(name: str) -> None:
+def test_messages_of_real_agents_and_clients_are_written_as_they_were_read(name: str) -> None:
     for each in recorded(name):
         if each.shape is not None and not is_malformed_on_purpose(each):
             try:
@@ -369,7 +369,7 @@ def test_nothing_in_a_recording_is_passed_over(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_real_agents_say_little_that_the_schema_does_not_know(name: str) -> None:
+def test_real_agents_send_few_fields_that_the_schema_lacks(name: str) -> None:
     found = {
         path
         for each in recorded(name)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from twofold.convert.conversation import Conversation
-from twofold.convert.downgrader import Downgrader
+from twofold.convert.downgrade import Downgrader
 from twofold.convert.losses import Losses
-from twofold.convert.upgrader import Upgrader
+from twofold.convert.upgrade import Upgrader
 from twofold.errors import TwofoldError
 from twofold.journal.recording import Recording, read_line
 from twofold.session import Draft, Session, snapshot

@@ -26,6 +26,7 @@ class Layer(NamedTuple):
 
 
 SCREEN = frozenset({"msgspec", "click", "prompt_toolkit", "pygments", "rich"})
+SERVER = frozenset({"msgspec", "h11", "starlette", "uvicorn", "websockets"})
 LEAVES = frozenset({"errors", "text", "version"})
 PURE = LEAVES | {"wire", "rpc", "convert", "session", "policy", "view"}
 PEERS = PURE | {"transport", "peer"}
@@ -50,9 +51,12 @@ LAYERS = {
     "journal": Layer(PEERS),
     # the public names: usable without the extra `cli`
     "__init__": Layer(TOP - {"__init__"}, outside=frozenset(), pure=False),
-    "term": Layer(TOP, outside=SCREEN, pure=False),
-    "demo": Layer(TOP, pure=False),
-    "cli": Layer(TOP | {"term", "demo"}, outside=SCREEN, pure=False),
+    "host": Layer(TOP, pure=False),
+    "styled": Layer(PURE, outside=frozenset({"pygments", "rich"}), pure=False),
+    "term": Layer(TOP | {"host", "styled"}, outside=SCREEN, pure=False),
+    "web": Layer(TOP | {"host", "styled"}, outside=SERVER, pure=False),
+    "demo": Layer(TOP | {"host"}, pure=False),
+    "cli": Layer(TOP | {"host", "styled", "term", "web", "demo"}, outside=SCREEN, pure=False),
     "__main__": Layer(frozenset({"cli"}), pure=False),
 }
 
@@ -239,8 +243,16 @@ def test_every_form_of_import_is_read(
         ("client", "rich.console"),
         ("client", "twofold.bridge"),
         ("client", "twofold.agent"),
+        ("client", "twofold.host"),
+        ("host", "twofold.term"),
+        ("host", "rich.console"),
         ("term", "twofold.cli"),
         ("term", "twofold.demo"),
+        ("term", "twofold.web"),
+        ("web", "twofold.term"),
+        ("web", "twofold.cli"),
+        ("host", "twofold.web"),
+        ("cli", "starlette"),
         ("__init__", "twofold.cli"),
     ],
 )
@@ -258,6 +270,8 @@ def test_an_import_against_the_direction_is_refused(part: str, name: str) -> Non
         ("view", "twofold.session"),
         ("view", "difflib"),
         ("client", "asyncio"),
+        ("host", "twofold.policy"),
+        ("term", "twofold.host"),
         ("cli", "rich.console"),
         ("cli", "twofold.Agent"),
         ("cli", "twofold.demo"),

@@ -13,13 +13,14 @@ import pytest
 import twofold
 from tests.client.test_permissions import at_table, later
 from tests.client.test_terminals import desk
-from tests.client.test_terminals import run as in_time
 from tests.session.test_laws import opcodes
-from tests.support.bridge_stage import Heard, Stage
+from tests.support.bridge_stage import RecordingSide, Stage
 from tests.support.down_talk import Talk
 from tests.support.idle_clock import simulated, until
 from tests.support.raw_agent import IDLE, Problems, talk
-from tests.support.raw_client import Ids, an_agent, run, settled, talking
+from tests.support.raw_client import Ids, an_agent, settled, talking
+from tests.support.real_time import in_real_time
+from tests.support.sessions import fold
 from twofold.agent import connection
 from twofold.agent.store import MemoryStore
 from twofold.bridge import exchange
@@ -39,17 +40,15 @@ def long_request(identity: Any, size: int) -> bytes:
     return json.dumps(request).encode() + b"\n"
 
 
-def test_an_agent_has_a_limit_for_lines_and_refuses_what_is_longer() -> None:
-    async def main() -> None:
-        agent, problems = an_agent(line_limit=10_000)
-        async with talking(agent, 2) as client:
-            client.raw(long_request(77, 20_000))
-            error = (await client.reply(77))["error"]
-            assert error["code"] == -32600
-            assert "the limit is 10000" in error["data"]["reason"]
-            assert [each.kind for each in problems] == ["noise"]
-
-    run(main())
+@in_real_time
+async def test_an_agent_has_a_limit_for_lines_and_refuses_what_is_longer() -> None:
+    agent, problems = an_agent(line_limit=10_000)
+    async with talking(agent, 2) as client:
+        client.raw(long_request(77, 20_000))
+        error = (await client.reply(77))["error"]
+        assert error["code"] == -32600
+        assert "the limit is 10000" in error["data"]["reason"]
+        assert [each.kind for each in problems] == ["noise"]
 
 
 @pytest.mark.parametrize("command", [["agent"], ["bridge", "--", sys.executable, "-m", "twofold"]])
@@ -142,22 +141,21 @@ async def test_a_session_id_that_is_too_long_is_not_kept() -> None:
         assert talking_to._incoming._unclaimed._gone == {}
 
 
-def test_a_client_that_opens_too_many_sessions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_real_time
+async def test_a_client_that_opens_too_many_sessions_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(connection, "OPEN", 2)
-
-    async def main() -> None:
-        agent, _ = an_agent()
-        async with talking(agent, 2) as client:
-            first = await client.new_session()
-            await client.new_session()
-            params = {"cwd": "/", "mcpServers": []}
-            reason = refused({"error": await client.refused("session/new", params)})
-            assert "close one before you open another" in reason
-            await client.call("session/close", {"sessionId": first})
-            await client.new_session()
-            assert "the limit is 2" in refused(await client.reply(client.load(first)))
-
-    run(main())
+    agent, _ = an_agent()
+    async with talking(agent, 2) as client:
+        first = await client.new_session()
+        await client.new_session()
+        params = {"cwd": "/", "mcpServers": []}
+        reason = refused({"error": await client.refused("session/new", params)})
+        assert "close one before you open another" in reason
+        await client.call("session/close", {"sessionId": first})
+        await client.new_session()
+        assert "the limit is 2" in refused(await client.reply(client.load(first)))
 
 
 def test_sessions_in_memory_have_a_bound(caplog: pytest.LogCaptureFixture) -> None:
@@ -177,7 +175,7 @@ async def test_a_list_of_sessions_that_never_ends_is_left(monkeypatch: pytest.Mo
     async with talk(1, problems=problems) as (talking_to, agent):
         listing = asyncio.create_task(_all(talking_to))
         for n in range(5):
-            asked = await agent.heard("session/list")
+            asked = await agent.receive("session/list")
             info = {"sessionId": f"s{n}", "cwd": "/"}
             agent.answer(asked, {"sessions": [info], "nextCursor": f"c{n}"})
         assert len(await listing) == 5
@@ -191,69 +189,58 @@ async def _all(client: twofold.Client) -> list[Any]:
 # ---- notifications and terminals
 
 
-def test_notifications_that_pile_up_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_real_time
+async def test_notifications_that_pile_up_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "NOTIFIED", 3)
+    agent, problems = an_agent()
+    handled = []
 
-    async def main() -> None:
-        agent, problems = an_agent()
-        handled = []
+    @agent.on_notification("_x/slow")
+    async def slow(params: Any) -> None:
+        handled.append(params)
+        await asyncio.Event().wait()
 
-        @agent.on_notification("_x/slow")
-        async def slow(params: Any) -> None:
-            handled.append(params)
-            await asyncio.Event().wait()
-
-        async with talking(agent, 2) as client:
-            for n in range(5):
-                client.tell("_x/slow", {"n": n})
-            await settled()
-            assert handled == [{"n": 0}, {"n": 1}, {"n": 2}]
-            assert [problem.kind for problem in problems] == ["limit", "limit"]
-
-    run(main())
+    async with talking(agent, 2) as client:
+        for n in range(5):
+            client.notify("_x/slow", {"n": n})
+        await settled()
+        assert handled == [{"n": 0}, {"n": 1}, {"n": 2}]
+        assert [problem.kind for problem in problems] == ["limit", "limit"]
 
 
-def test_the_output_of_released_terminals_is_bounded(
+@in_real_time
+async def test_the_output_of_released_terminals_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(terminals, "RELEASED", 40_000)
     monkeypatch.setattr(terminals, "RELEASED_EACH", 10_000)
-
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            ids = []
-            for _ in range(8):
-                terminal = await at.sh("yes | head -c 30000")
-                await at.wait(terminal)
-                at.release(terminal)
-                ids.append(terminal)
-            session = twofold.Session("s")
-            for update in at.view.updates:
-                session.apply(update)
-            kept = [bytes(session.terminals[each].output) for each in ids]
-            assert sum(map(len, kept)) < 40_000
-            assert len(kept[-1]) == 10_000
-            assert kept[0] == b"(10000 bytes of output were dropped to save memory)\n"
-
-    in_time(story())
+    async with desk(tmp_path) as at:
+        ids = []
+        for _ in range(8):
+            terminal = await at.sh("yes | head -c 30000")
+            await at.wait(terminal)
+            at.release(terminal)
+            ids.append(terminal)
+        session = fold(at.view.updates)
+        kept = [bytes(session.terminals[each].output) for each in ids]
+        assert sum(map(len, kept)) < 40_000
+        assert len(kept[-1]) == 10_000
+        assert kept[0] == b"(10000 bytes of output were dropped to save memory)\n"
 
 
-def test_terminals_share_what_they_may_keep(
+@in_real_time
+async def test_terminals_share_what_they_may_keep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(terminals, "KEPT", 100_000)
     monkeypatch.setattr(terminals, "LEAST", 1_000)
-
-    async def story() -> None:
-        async with desk(tmp_path) as at:
-            outputs = []
-            for _ in range(4):
-                terminal = await at.sh("yes | head -c 90000", output_byte_limit=60_000)
-                await at.wait(terminal)
-                outputs.append(len(at.output(terminal).output))
-            assert outputs == [60_000, 40_000, 1_000, 1_000]
-
-    in_time(story())
+    async with desk(tmp_path) as at:
+        outputs = []
+        for _ in range(4):
+            terminal = await at.sh("yes | head -c 90000", output_byte_limit=60_000)
+            await at.wait(terminal)
+            outputs.append(len(at.output(terminal).output))
+        assert outputs == [60_000, 40_000, 1_000, 1_000]
 
 
 # ---- a bridge
@@ -305,7 +292,7 @@ def test_a_list_of_nothing_but_malformed_items_is_malformed_itself() -> None:
 
 def test_a_bridge_finds_a_request_that_is_withdrawn_at_the_same_cost_among_any_number() -> None:
     def work(count: int) -> int:
-        side = exchange.Endpoint(Heard("agent"))
+        side = exchange.Endpoint(RecordingSide("agent"))
         for number in range(count):
             side.request("_x", None, f"asked {number}", lambda answer: None)
         return opcodes(lambda: side.id_of(f"asked {count - 1}"))
@@ -314,7 +301,7 @@ def test_a_bridge_finds_a_request_that_is_withdrawn_at_the_same_cost_among_any_n
 
 
 def test_a_bridge_keeps_nothing_of_requests_that_are_over() -> None:
-    side = exchange.Endpoint(Heard("agent"))
+    side = exchange.Endpoint(RecordingSide("agent"))
     answered, withdrawn, disowned = (
         side.request("_x", None, asker, lambda answer: None) for asker in "abc"
     )

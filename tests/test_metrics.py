@@ -1,4 +1,4 @@
-"""`make metrics` counts what it says it counts."""
+"""`make metrics` counts what its page lists."""
 
 from pathlib import Path
 

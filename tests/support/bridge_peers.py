@@ -1,10 +1,9 @@
-"""Peers that say what a test makes them say, on both sides of a bridge, over memory."""
+"""Peers that send what a test makes them send, on both sides of a bridge, over memory."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import wraps
 from typing import Any, Literal, ParamSpec
 
 from twofold.bridge import Bridge
@@ -39,16 +38,6 @@ HELLO_BACK: dict[Version, Json] = {
         "capabilities": {"session": {"prompt": {}, "delete": {}}},
     },
 }
-
-
-def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Runs an async test on an event loop of its own."""
-
-    @wraps(test)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        asyncio.run(test(*args, **kwargs))
-
-    return run
 
 
 class Refused(Exception):
@@ -113,7 +102,7 @@ class Raw:
         """Whether there is a message of this method that was not looked at yet."""
         return any(each.get("method") == method for each in self.messages[self._looked_at :])
 
-    async def heard(self, method: str) -> Json:
+    async def receive(self, method: str) -> Json:
         """The next message of this method that was not looked at yet."""
         await self.until(lambda: self.has(method))
         while True:
@@ -126,19 +115,19 @@ class Raw:
         notes = [each for each in self.messages if each.get("method") == "session/update"]
         return [each["params"]["update"] for each in notes]
 
-    # ---- what is said
+    # ---- what is sent
 
-    def say(self, **message: Any) -> None:
+    def send(self, **message: Any) -> None:
         self.transport.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def notify(self, method: str, params: Json) -> None:
-        self.say(method=method, params=params)
+        self.send(method=method, params=params)
 
     def update(self, update: Json, session: str = "s") -> None:
         self.notify("session/update", {"sessionId": session, "update": update})
 
     def answer(self, request: Json, result: Any) -> None:
-        self.say(id=request["id"], result=result)
+        self.send(id=request["id"], result=result)
 
     async def ask(self, method: str, params: Json) -> Any:
         """The result; raises `Refused`."""
@@ -146,7 +135,7 @@ class Raw:
         while identity in self._asked:
             identity += 1
         future = self._asked[identity] = asyncio.get_running_loop().create_future()
-        self.say(id=identity, method=method, params=params)
+        self.send(id=identity, method=method, params=params)
         async with asyncio.timeout(10):
             return await future
 
@@ -164,7 +153,7 @@ async def bridged(
         hello = asyncio.create_task(client.ask("initialize", HELLO[client_version]))
         while not hello.done():  # a bridge may ask twice
             if agent.has("initialize"):
-                agent.answer(await agent.heard("initialize"), HELLO_BACK[agent_version])
+                agent.answer(await agent.receive("initialize"), HELLO_BACK[agent_version])
             await asyncio.sleep(0)
         await hello
         yield client, agent, bridge
@@ -179,5 +168,5 @@ async def new_session(client: Raw, agent: Raw, session: str = "s", **params: Any
     """A session that both sides know."""
     params = {"cwd": "/", "mcpServers": [], **params}
     asking = asyncio.create_task(client.ask("session/new", params))
-    agent.answer(await agent.heard("session/new"), {"sessionId": session})
+    agent.answer(await agent.receive("session/new"), {"sessionId": session})
     await asking

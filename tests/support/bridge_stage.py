@@ -1,7 +1,7 @@
 """A translation between two sides that a test plays by hand: no transport, no clock, no loop.
 
-What a side says is translated before the call returns; what it is told is in `client.heard` and
-`agent.heard`. Timers run when the test says so.
+What a side sends is translated before the call returns; what it receives is in `client.messages`
+and `agent.messages`. Timers run when the test runs them.
 """
 
 import json
@@ -33,13 +33,13 @@ def text(words: str) -> Json:
     return {"type": "text", "text": words}
 
 
-class Heard(Side):
+class RecordingSide(Side):
     """One side: what is sent to it is kept."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, LIMIT)
         self.lines: list[bytes] = []
-        self._heard: list[Json] = []
+        self._messages: list[Json] = []
 
     def send(self, line: bytes) -> None:
         self._queue(self.batches.sent(line) if self.batches.open else line)
@@ -52,14 +52,14 @@ class Heard(Side):
         self.lines.append(line)
 
     @property
-    def heard(self) -> list[Json]:
+    def messages(self) -> list[Json]:
         """What was sent to it, as messages."""
-        self._heard += [json.loads(line) for line in self.lines[len(self._heard) :]]
-        return self._heard
+        self._messages += [json.loads(line) for line in self.lines[len(self._messages) :]]
+        return self._messages
 
 
 class Clock:
-    """Timers that run when they are told to."""
+    """Timers that the test runs."""
 
     def __init__(self) -> None:
         self.waiting: dict[int, tuple[float, Callable[[], None]]] = {}
@@ -98,50 +98,50 @@ class Clock:
 
 
 class Player:
-    """One side, and what it was told."""
+    """One side: what it sends, and what it received."""
 
-    def __init__(self, end: Heard, say: Callable[[bytes], None]) -> None:
+    def __init__(self, end: RecordingSide, send: Callable[[bytes], None]) -> None:
         self._end = end
-        self._say = say
+        self._send = send
         self._last_id = 100
 
     @property
-    def heard(self) -> list[Json]:
-        return self._end.heard
+    def messages(self) -> list[Json]:
+        return self._end.messages
 
     @property
     def lines(self) -> list[bytes]:
         """The same, as it was written."""
         return self._end.lines
 
-    def say(self, message: Any) -> None:
+    def send(self, message: Any) -> None:
         """Send a message, or raw bytes."""
-        self._say(message if isinstance(message, bytes) else _encode(message))
+        self._send(message if isinstance(message, bytes) else _encode(message))
 
     def ask(self, method: str, params: Any = None, *, identity: Any = None) -> Any:
         """Send a request; its id."""
         self._last_id += 1
         identity = self._last_id if identity is None else identity
         rest = {} if params is None else {"params": params}
-        self.say({"jsonrpc": "2.0", "id": identity, "method": method, **rest})
+        self.send({"jsonrpc": "2.0", "id": identity, "method": method, **rest})
         return identity
 
     def notify(self, method: str, params: Any = None) -> None:
         rest = {} if params is None else {"params": params}
-        self.say({"jsonrpc": "2.0", "method": method, **rest})
+        self.send({"jsonrpc": "2.0", "method": method, **rest})
 
     def answer(self, identity: Any, result: Any) -> None:
-        self.say({"jsonrpc": "2.0", "id": identity, "result": result})
+        self.send({"jsonrpc": "2.0", "id": identity, "result": result})
 
     def fail(self, identity: Any, code: int = -32603, message: str = "no", **data: Any) -> None:
         error = {"code": code, "message": message, **data}
-        self.say({"jsonrpc": "2.0", "id": identity, "error": error})
+        self.send({"jsonrpc": "2.0", "id": identity, "error": error})
 
-    # ---- what it was told
+    # ---- what it received
 
     def answers(self, identity: Any) -> list[Json]:
         """Every answer to a request of this side."""
-        return [each for each in self.heard if "method" not in each and each["id"] == identity]
+        return [each for each in self.messages if "method" not in each and each["id"] == identity]
 
     def result(self, identity: Any) -> Any:
         (answer,) = self.answers(identity)
@@ -155,14 +155,14 @@ class Player:
 
     def asked(self, method: str | None = None) -> list[Json]:
         """The requests that this side got."""
-        requests = [each for each in self.heard if "method" in each and "id" in each]
+        requests = [each for each in self.messages if "method" in each and "id" in each]
         return [each for each in requests if method in (None, each["method"])]
 
-    def told(self, method: str) -> list[Any]:
+    def notifications(self, method: str) -> list[Any]:
         """The params of the notifications that this side got."""
         return [
             each["params"]
-            for each in self.heard
+            for each in self.messages
             if each.get("method") == method and "id" not in each
         ]
 
@@ -173,7 +173,7 @@ class Player:
     @property
     def updates(self) -> list[Json]:
         """Every update, without its session."""
-        return [params["update"] for params in self.told("session/update")]
+        return [params["update"] for params in self.notifications("session/update")]
 
     @property
     def states(self) -> list[str]:
@@ -201,14 +201,14 @@ class Stage:
         self.clock = Clock()
         self.problems: list[Problem] = []
         self.lost: list[tuple[str, str]] = []
-        """Path and reason of each loss that was told on its first time."""
+        """Path and reason of each loss, the first time it was reported."""
         self.every: list[tuple[str, str]] = []
         self.log = LossLog(
             strict=strict,
             first=lambda what, path, reason: self.lost.append((path, reason)),
             every=lambda what, path, reason: self.every.append((path, reason)),
         )
-        client, agent = Heard("client"), Heard("agent")
+        client, agent = RecordingSide("client"), RecordingSide("agent")
         capabilities = codec.read(ALL if able is None else able, v1.AgentCapabilities)
         report = self.problems.append
         self.up = Up(client, agent, self.log, report, self.clock.later, capabilities, **options)
@@ -278,7 +278,7 @@ class Stage:
         return found
 
 
-# ---- what many tests say ----------------------------------------------------------------------
+# ---- what many tests send ---------------------------------------------------------------------
 
 
 def modes(current: str = "ask", *names: str) -> Json:

@@ -10,7 +10,7 @@ import re
 import sys
 from typing import Final, Literal, TypeAlias
 
-from tests.support.terminal_screen import BRACKETED_PASTE
+from tests.support.terminal_screen import BRACKETED_PASTE, FOCUS
 from tests.support.terminal_stage import AnyStage, Stage
 from tests.support.terminal_waiting import process_stat
 from twofold.term.input.guard import READ, SILENCE
@@ -18,20 +18,28 @@ from twofold.term.input.guard import READ, SILENCE
 Version: TypeAlias = Literal[1, 2]
 VERSIONS: Final[tuple[Version, Version]] = (1, 2)
 
+Sent: TypeAlias = tuple[str, int]
+"""How a prompt that was sent begins, and how often that was in the terminal before."""
+
 TWOFOLD: Final = [sys.executable, "-P", "-m", "twofold"]
 
 # The settings of the terminal before and after, as the terminal itself tells them. Ctrl-C reaches
-# all that runs in a terminal, and the shell has to outlive the client to look.
+# all that runs in a terminal, and the shell has to outlive the client to look. The bell is off: on
+# a slow machine a test may look like a person who is away.
 _WATCHED: Final = (
+    'mkdir -p "$HOME/.config/twofold"; '
+    'echo "notifications = { bell = false }" > "$HOME/.config/twofold/settings.toml"; '
     'trap : INT; stty -g > "$HOME/before"; "$@"; status=$?; stty -g > "$HOME/after"; exit $status'
 )
-_SHOWN: Final = re.compile(rb"(?<!\x1b\[\?25l)\x1b\[\?2004h")
-"""What a prompt writes when it appears; the display of a turn hides the cursor before it."""
 _OURS: Final = re.compile(
-    r"\x1b\[(?:\?(?:1l|12l|7[hl]|25[hl]|2004[hl]|2026[hl])|[0-9]*[ABCDJK]|[0-9;]*m)"
+    r"\x1b\[(?:\?(?:1l|12l|7[hl]|25[hl]|1004[hl]|2004[hl]|2026[hl])|[0-9]*[ABCDJK]|[0-9;]*m|2[23];0t)"
     r"|\x1b\]8;(?:id=[0-9]+;file:///[!-~]+|;)\x1b\\"
+    r"|\x1b\]11;\?\x1b\\\x1b\[c"
+    r"|\x1b\]2;(?:(?:[?◐] )?[^\x00-\x1f\x7f-\x9f]{0,60} · twofold)?\x1b\\"
 )
-"""Modes of keys, cursor, wrapping, pastes and frames; moves, erasing, looks, and links to files."""
+"""Modes of keys, cursor, wrapping, focus, pastes and frames; moves, erasing, looks, links to files,
+the title of the window, set, saved and restored, and the question for the background.
+"""
 
 
 def command(
@@ -66,21 +74,32 @@ def client(
 # ---- talking ---------------------------------------------------------------------------------
 
 
-def wait_prompt(stage: AnyStage, number: int = 1) -> None:
-    """Wait until a prompt has appeared for the `number`th time."""
-    stage.wait_for(lambda stage: _prompts(stage) >= number)
+def wait_prompt(stage: AnyStage, sent: Sent | None = None) -> None:
+    """Wait until the client waits for a prompt, after this one was sent."""
+    stage.wait_for(lambda stage: is_idle(stage) and (sent is None or _times(stage, sent) > sent[1]))
 
 
-def _prompts(stage: AnyStage) -> int:
-    return len(_SHOWN.findall(stage.raw))
+def is_idle(stage: AnyStage) -> bool:
+    """Whether the input line is empty and no turn goes on: the status begins with the mode.
+
+    A frame may be read in two parts, so an empty line below the input is no sign.
+    """
+    rows = stage.screen()
+    at = max((number for number, row in enumerate(rows) if row.startswith(">")), default=-1)
+    return at >= 0 and rows[at] == ">" and any(row.startswith("Mode:") for row in rows[at:])
 
 
-def begin(stage: AnyStage, text: str) -> int:
-    """Send a prompt; the number of the prompt that comes after it."""
-    shown = _prompts(stage)
+def _times(stage: AnyStage, sent: Sent) -> int:
+    return sum(row.startswith(sent[0]) for row in stage.text.split("\n"))
+
+
+def begin(stage: AnyStage, text: str) -> Sent:
+    """Send a prompt; returns what to wait for."""
+    first = f"> {text.splitlines()[0]}"[: stage.columns // 2]
+    before = _times(stage, (first, 0))
     stage.type(text)
     stage.press("enter")
-    return shown + 1
+    return first, before
 
 
 def send_prompt(stage: AnyStage, text: str) -> None:
@@ -103,10 +122,11 @@ def wait_idle(stage: AnyStage) -> None:
 
 def wait_question(stage: AnyStage) -> None:
     """Wait until the agent asks, and until a key answers it: a deliberate one comes first."""
-    asked = ("? press Tab to answer", "? waiting for you")
+    asked = ("? press Tab to answer", "? press Ctrl-Y to answer", "? waiting for you")
     stage.wait_for(lambda stage: any(row.startswith(asked) for row in stage.screen()))
     stage.wait_quiet(READ + 0.05)
-    stage.press("tab")
+    typed = any(row.startswith("? press Ctrl-Y") for row in stage.screen())
+    stage.press("ctrl-y" if typed else "tab")
     stage.wait_for(lambda stage: any("? waiting for you" in row for row in stage.screen()))
 
 
@@ -137,8 +157,9 @@ def answer(stage: AnyStage, text: str, key: str) -> None:
 
 
 def screen_text(stage: AnyStage) -> str:
-    """All text in the terminal, the directory of the client replaced by `{cwd}`."""
-    return stage.text.rstrip().replace(str(stage.home), "{cwd}")
+    """All text in the terminal, without how to resume; the client's directory is `{cwd}`."""
+    text, _, _ = stage.text.partition("\n\nTo resume it: ")
+    return text.rstrip().replace(str(stage.home), "{cwd}")
 
 
 def turns(stage: AnyStage) -> list[tuple[str, str]]:
@@ -166,6 +187,7 @@ def ends(stage: Stage, status: int) -> None:
     ends_well(stage, status)
     assert not stage.cursor_is_hidden
     assert not stage.has_mode(BRACKETED_PASTE)
+    assert not stage.has_mode(FOCUS)
     assert stage.cursor[0] == 0, "the shell begins on a line of its own"
     assert stage.title == ""
 

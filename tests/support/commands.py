@@ -51,7 +51,7 @@ def filtered(*arguments: str, data: str | None = None) -> str:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something in a file, which nobody reports."""
+    """Poll a file, whose changes are not reported."""
     for _ in range(int(PATIENCE / 0.01)):
         if condition():
             return

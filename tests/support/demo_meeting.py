@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import twofold
 from tests.peers.validators import Version
+from tests.support.real_time import run
 from twofold import memory_pair
 from twofold.demo import demo_agent
 from twofold.session import Message, Session
@@ -95,10 +96,6 @@ async def meeting(
         await served
 
 
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
 class Played(NamedTuple):
     """What came of one prompt."""
 
@@ -126,8 +123,7 @@ def play(prompt: str, version: Version, scenario: str | None = None, **more: Any
         sent, came = met.to_agent.messages, met.from_agent.messages
         return Played(session.state, reply.stop_reason, reply.text, problems, sent, came, written)
 
-    played: Played = run(main())
-    return played
+    return run(main())
 
 
 def calls_of(state: Session) -> dict[str, tuple[str | None, str, str]]:

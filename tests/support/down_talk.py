@@ -3,10 +3,10 @@
     talk = Talk()
     prompt = talk.prompt("hello")                  # the client asks
     talk.answer(talk.asked("session/prompt"), {"messageId": "u1"})
-    talk.update(RUNNING, said("hi"), IDLE)
+    talk.update(RUNNING, chunk("hi"), IDLE)
     assert talk.result(prompt) == {"stopReason": "end_turn"}
 
-Nothing waits: what is said arrives before the call returns, and timers fire when they are told to.
+Nothing waits: a message arrives before the call that sends it returns, and the test fires timers.
 """
 
 import base64
@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.bridge_stage import Clock, Heard, text
+from tests.support.bridge_stage import Clock, RecordingSide, text
 from twofold.bridge.down import Down
 from twofold.bridge.loss_log import LossLog
 from twofold.peer.problems import Problem
@@ -43,7 +43,7 @@ CHOSEN = {"outcome": {"outcome": "selected", "optionId": "yes"}}
 DISMISSED = {"outcome": {"outcome": "cancelled"}}
 
 
-def said(words: str, message_id: str = "m", kind: str = "agent_message") -> Json:
+def chunk(words: str, message_id: str = "m", kind: str = "agent_message") -> Json:
     """A chunk of a message."""
     tag = f"{kind}_chunk"
     return {"sessionUpdate": tag, "messageId": message_id, "content": text(words)}
@@ -55,7 +55,7 @@ def whole(*words: str, message_id: str = "m", kind: str = "agent_message", **res
 
 
 def call(call_id: str = "c", **patch: Any) -> Json:
-    """A tool call as version 2 tells it."""
+    """A tool call of version 2."""
     return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, **patch}
 
 
@@ -74,7 +74,7 @@ class Talk:
     """Both sides of a conversation, and what became of it."""
 
     def __init__(self, able: Json | None = None, *, strict: bool = False) -> None:
-        self.client, self.agent = Heard("client"), Heard("agent")
+        self.client, self.agent = RecordingSide("client"), RecordingSide("agent")
         self.lost: list[tuple[str, str, str]] = []
         self.problems: list[Problem] = []
         self.clock = Clock()
@@ -93,7 +93,7 @@ class Talk:
         """Let every timer fire that runs now; for how long they were set."""
         return self.clock.run()
 
-    # ---- what the client says
+    # ---- from the client
 
     def from_client(self, **message: Any) -> None:
         self.down.from_client(_line(message))
@@ -114,7 +114,7 @@ class Talk:
     def withdraw(self, identity: Any) -> None:
         self.from_client(method="$/cancel_request", params={"requestId": identity})
 
-    # ---- what the agent says
+    # ---- from the agent
 
     def from_agent(self, **message: Any) -> None:
         self.down.from_agent(_line(message))
@@ -144,7 +144,7 @@ class Talk:
     # ---- answers
 
     def answer(self, request: Json, result: Any) -> None:
-        """Answer a request in the name of whoever got it."""
+        """Answer a request as the side that received it."""
         self._side_of(request)(id=request["id"], result=result)
 
     def refuse(self, request: Json, code: int, message: str = "no", **rest: Any) -> None:
@@ -152,38 +152,43 @@ class Talk:
         self._side_of(request)(id=request["id"], error=error)
 
     def _side_of(self, request: Json) -> Callable[..., None]:
-        of_client = any(each is request for each in self.client.heard)
+        of_client = any(each is request for each in self.client.messages)
         return self.from_client if of_client else self.from_agent
 
-    def begin(self, message_id: str = "u1", *words: str) -> int:
-        """A prompt that the agent has taken in, and works on."""
+    def accepted(self, message_id: str = "u1", *words: str) -> int:
+        """A prompt that the agent has accepted."""
         prompt = self.prompt(*words)
         self.answer(self.asked("session/prompt"), {"messageId": message_id})
+        return prompt
+
+    def begin(self, message_id: str = "u1", *words: str) -> int:
+        """A prompt that the agent works on."""
+        prompt = self.accepted(message_id, *words)
         self.update(RUNNING)
         return prompt
 
-    # ---- what was heard
+    # ---- what the sides received
 
     def asked(self, method: str) -> Json:
         """The last request or notification of `method` that the agent got."""
-        return [each for each in self.agent.heard if each.get("method") == method][-1]
+        return [each for each in self.agent.messages if each.get("method") == method][-1]
 
     def shown(self, method: str) -> Json:
         """The last request or notification of `method` that the client got."""
-        return [each for each in self.client.heard if each.get("method") == method][-1]
+        return [each for each in self.client.messages if each.get("method") == method][-1]
 
     def updates(self) -> list[Json]:
         """The updates that the client got."""
-        notes = [each for each in self.client.heard if each.get("method") == "session/update"]
+        notes = [each for each in self.client.messages if each.get("method") == "session/update"]
         return [each["params"]["update"] for each in notes]
 
     def answers(self, identity: Any) -> list[Json]:
         """What the client was answered."""
-        return _answers(self.client.heard, identity)
+        return _answers(self.client.messages, identity)
 
     def agent_answers(self, identity: Any) -> list[Json]:
         """What the agent was answered."""
-        return _answers(self.agent.heard, identity)
+        return _answers(self.agent.messages, identity)
 
     def result(self, identity: Any) -> Any:
         (answer,) = self.answers(identity)
@@ -199,7 +204,7 @@ class Talk:
         return answer["result"]
 
     def text(self, kind: str = "agent_message_chunk") -> str:
-        """What was said, as the client reads it."""
+        """The text of all chunks that the client received."""
         found = [each for each in self.updates() if each["sessionUpdate"] == kind]
         return "".join(each["content"]["text"] for each in found)
 
@@ -213,5 +218,5 @@ def _line(message: Json) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **message}).encode()
 
 
-def _answers(heard: list[Json], identity: Any) -> list[Json]:
-    return [each for each in heard if "method" not in each and each["id"] == identity]
+def _answers(messages: list[Json], identity: Any) -> list[Json]:
+    return [each for each in messages if "method" not in each and each["id"] == identity]

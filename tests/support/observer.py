@@ -1,4 +1,4 @@
-"""An observer of a live view: it keeps what the frames say, and nothing else."""
+"""An observer of a live view: it keeps the blocks of the frames, and nothing else."""
 
 from dataclasses import replace
 

@@ -30,13 +30,23 @@ def client(
     return Stage(command, columns=columns, rows=rows, cwd=cwd, env=env)
 
 
-def at_prompt(stage: Stage, typed: str = "") -> bool:
-    """Whether the prompt waits, with nothing in it or just this."""
+WORKING = ("◐ working", "⊘ cancelling", "? waiting for you", "? press ")
+"""What the status line begins with while the client does not wait for a prompt."""
+
+
+def in_input(stage: Stage, typed: str = "") -> bool:
+    """Whether the input line holds nothing or just this; a turn may be going on."""
     return not stage.cursor_is_hidden and stage.screen()[stage.cursor[1]] == f"> {typed}".rstrip()
 
 
+def at_prompt(stage: Stage, typed: str = "") -> bool:
+    """Whether the client waits for a prompt, with nothing in the input line or just this."""
+    below = stage.screen()[stage.cursor[1] :]
+    return in_input(stage, typed) and not any(row.startswith(WORKING) for row in below)
+
+
 def say(stage: Stage, text: str, answer: str) -> None:
-    """Say something, and wait until it is answered and the prompt is back."""
+    """Type a prompt, and wait for its answer and for the next prompt."""
     stage.wait_for(at_prompt)
     before = stage.text.count(answer)
     stage.type(text)

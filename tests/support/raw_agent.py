@@ -3,7 +3,7 @@
     async with talk(2) as (client, agent):
         session = await client.new_session("/work")
         turn = asyncio.create_task(session.prompt("hello"))
-        prompt = await agent.heard("session/prompt")
+        prompt = await agent.receive("session/prompt")
         agent.update(RUNNING)
         agent.answer(prompt, {"messageId": "u1"})
 
@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from twofold.client.client import Client, connect
+from twofold.client.session import ClientSession
 from twofold.peer.problems import Problem
 from twofold.transport.memory import MemoryTransport, memory_pair
 
@@ -48,7 +49,7 @@ V2 = {
 HELLO: dict[int, Json] = {1: V1, 2: V2}
 
 
-def said(text: str, message_id: str | None = "m1", role: str = "agent") -> Json:
+def chunk(text: str, message_id: str | None = "m1", role: str = "agent") -> Json:
     """A chunk of a message."""
     chunk = {
         "sessionUpdate": f"{role}_message_chunk",
@@ -78,7 +79,7 @@ class RawAgent:
         self.messages: list[Json] = []
         """Every message of the client, in order."""
         self.ended_with: list[Exception | None] = []
-        self._unheard: list[Json] = []
+        self._unread: list[Json] = []
         self._rest = b""
         self._last_id = 0
         self._asked: dict[Json, asyncio.Future[Json]] = {}
@@ -107,7 +108,7 @@ class RawAgent:
             else:
                 self.answer(message, answer)
         else:
-            self._unheard.append(message)
+            self._unread.append(message)
 
     def ended(self, error: Exception | None) -> None:
         self.ended_with.append(error)
@@ -119,12 +120,12 @@ class RawAgent:
     def resume_writing(self) -> None:
         pass
 
-    async def heard(self, method: str) -> Json:
+    async def receive(self, method: str) -> Json:
         """Wait for the next message of the client with this method."""
         while True:
-            for message in self._unheard:
+            for message in self._unread:
                 if message["method"] == method:
-                    self._unheard.remove(message)
+                    self._unread.remove(message)
                     return message
             self._changed.clear()
             await self._changed.wait()
@@ -196,3 +197,29 @@ async def talk(
         yield client, agent
     if problems is None:
         assert reported == []
+
+
+@asynccontextmanager
+async def in_session(
+    speaks: int, answers: Mapping[str, Answer] | None = None, /, **options: Any
+) -> AsyncIterator[tuple[ClientSession, RawAgent]]:
+    """A new session in /work and its agent, connected by `talk`."""
+    async with talk(speaks, answers, **options) as (client, agent):
+        yield await client.new_session("/work"), agent
+
+
+async def begin(version: int, agent: RawAgent) -> Json:
+    """The next prompt, which the agent begins to work on."""
+    prompt = await agent.receive("session/prompt")
+    if version == 2:
+        agent.answer(prompt, {"messageId": "u1"})
+        agent.update(RUNNING)
+    return prompt
+
+
+def finish(version: int, agent: RawAgent, prompt: Json, reason: str = "end_turn") -> None:
+    """End the turn of a prompt."""
+    if version == 1:
+        agent.answer(prompt, {"stopReason": reason})
+    else:
+        agent.update({**IDLE, "stopReason": reason})

@@ -2,7 +2,7 @@
 
     async with talking(agent, 2) as client:
         prompt = client.ask("session/prompt", {...})
-        await client.heard("idle end_turn")
+        await client.wait_for("idle end_turn")
         assert client.story() == ["result", "user_message", "running", "idle end_turn"]
 
 A message arrives before the call that sends it returns. At the end of the block the client
@@ -11,34 +11,20 @@ disconnects; the agent has to end by itself, soon, and to leave no task behind.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import twofold
 from twofold.transport.base import Receiver
 
-T = TypeVar("T")
 Version = Literal[1, 2]
 Json = dict[str, Any]
-
-PATIENCE = 10.0
-"""No test takes that long unless it hangs."""
 
 INITIALIZE: dict[Version, Json] = {
     1: {"protocolVersion": 1, "clientCapabilities": {}},
     2: {"protocolVersion": 2, "info": {"name": "by hand", "version": "1"}, "capabilities": {}},
 }
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a test that waits for things; not for ever."""
-
-    async def bounded() -> T:
-        async with asyncio.timeout(PATIENCE):
-            return await work
-
-    return asyncio.run(bounded())
 
 
 class RawClient:
@@ -103,21 +89,21 @@ class RawClient:
         data, self._gathered = b"".join(self._gathered or []), None
         self.raw(data)
 
-    def say(self, message: Json) -> None:
+    def send(self, message: Json) -> None:
         self.raw(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def ask(self, method: str, params: Any = None) -> int:
         """Send a request; its id."""
         self._last_id += 1
         self.asked[self._last_id] = method
-        self.say({"id": self._last_id, "method": method, "params": params or {}})
+        self.send({"id": self._last_id, "method": method, "params": params or {}})
         return self._last_id
 
-    def tell(self, method: str, params: Any = None) -> None:
-        self.say({"method": method, "params": params or {}})
+    def notify(self, method: str, params: Any = None) -> None:
+        self.send({"method": method, "params": params or {}})
 
     def answer(self, request: Json, result: Any) -> None:
-        self.say({"id": request["id"], "result": result})
+        self.send({"id": request["id"], "result": result})
 
     def leave(self, error: Exception | None = None) -> None:
         """Disconnect."""
@@ -188,7 +174,7 @@ class RawClient:
         """What came since the mark, a word each."""
         return [word(each) for each in self.messages[self._marked :]]
 
-    async def heard(self, what: str, times: int = 1) -> None:
+    async def wait_for(self, what: str, times: int = 1) -> None:
         """Wait until the story has a word."""
         await self.until(lambda: self.story().count(what) >= times)
 
@@ -210,7 +196,7 @@ class RawClient:
         return self.ask("session/prompt", {"sessionId": session, "prompt": blocks})
 
     def cancel(self, session: str = "s") -> None:
-        self.tell("session/cancel", {"sessionId": session})
+        self.notify("session/cancel", {"sessionId": session})
 
     def load(self, session: str = "s", *, replay: bool = True) -> int:
         """Take a session up again."""
@@ -250,7 +236,7 @@ async def settled(turns: int = 10) -> None:
 
 
 class Ids:
-    """Session ids that a test can foretell: s, s2, s3 …"""
+    """Session ids that a test can predict: s, s2, s3 …"""
 
     def __init__(self) -> None:
         self._made = 0
@@ -287,3 +273,11 @@ async def talking(
     await settled()
     left = asyncio.all_tasks() - others
     assert not left, f"left behind: {left}"
+
+
+@asynccontextmanager
+async def in_session(agent: twofold.Agent, version: Version) -> AsyncIterator[RawClient]:
+    """A client of `agent` with a new session."""
+    async with talking(agent, version) as client:
+        await client.new_session()
+        yield client

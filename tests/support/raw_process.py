@@ -1,15 +1,9 @@
 """Agents as real processes that write raw JSON lines: small scripts for a bare interpreter."""
 
-import asyncio
 import os
 import sys
 import time
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
-
-PATIENCE = 8.0
-"""After how many seconds a test with a process fails."""
 
 _PRELUDE = """
 import json, os, subprocess, sys, time
@@ -31,8 +25,8 @@ def update(update, session="s"):
     params = {"sessionId": session, "update": update}
     send({"method": "session/update", "params": params})
 
-def text(said):
-    content = {"type": "text", "text": said}
+def text(words):
+    content = {"type": "text", "text": words}
     update({"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": content})
 
 def read():
@@ -65,16 +59,6 @@ def serve():
 def raw_agent(script: str) -> list[str]:
     """A command: `script` may replace `initialize` and `prompt`, and then the agent serves."""
     return [sys.executable, "-I", "-S", "-c", f"{_PRELUDE}\n{script}\nserve()"]
-
-
-async def _bounded(main: Coroutine[Any, Any, None]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        await main
-
-
-def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run `main` on the real clock, which processes need."""
-    asyncio.run(_bounded(main))
 
 
 def alive(pid: int) -> bool:

@@ -3,19 +3,18 @@
 import asyncio
 from collections.abc import Callable
 
-PATIENCE = 8.0
-"""After how many seconds a test fails."""
+from tests.support.real_time import PATIENCE
 
 
 class Recorder:
-    """Records the bytes (`data`), the argument of `ended` (`errors`) and other calls (`told`)."""
+    """Records the bytes (`data`), the argument of `ended` (`errors`) and other calls (`calls`)."""
 
     def __init__(self, on_data: Callable[[], None] = lambda: None) -> None:
         self.data = bytearray()
         self.pieces = 0
         self.largest = 0
         self.errors: list[Exception | None] = []
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self._on_data = on_data
         self._changed = asyncio.Event()
 
@@ -30,16 +29,16 @@ class Recorder:
 
     def ended(self, error: Exception | None) -> None:
         self.errors.append(error)
-        self._tell("ended")
+        self._record("ended")
 
     def pause_writing(self) -> None:
-        self._tell("pause_writing")
+        self._record("pause_writing")
 
     def resume_writing(self) -> None:
-        self._tell("resume_writing")
+        self._record("resume_writing")
 
-    def _tell(self, what: str) -> None:
-        self.told.append(what)
+    def _record(self, what: str) -> None:
+        self.calls.append(what)
         self._changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:

@@ -264,7 +264,7 @@ def _of_type(hint: Any, marks: tuple[Any, ...]) -> Shape:
     for mark in marks:
         if isinstance(mark, Known):
             return Words(frozenset(mark.values))
-    # that a float is finite goes without saying
+    # every float is finite
     limits = [] if hint is float else [mark for mark in marks if isinstance(mark, msgspec.Meta)]
     low = max((limit.ge for limit in limits if limit.ge is not None), default=-math.inf)
     high = min((limit.le for limit in limits if limit.le is not None), default=math.inf)

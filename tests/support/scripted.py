@@ -105,12 +105,12 @@ class ScriptedAgent:
 
     def __init__(self, version: Version) -> None:
         self.version = version
-        self.transport = HandTransport(self._heard)
+        self.transport = HandTransport(self._keep)
         self._requests: list[Json] = []
         self._last_id = 1000
         self._gathered: list[bytes] | None = None
 
-    def _heard(self, message: Json) -> None:
+    def _keep(self, message: Json) -> None:
         if message.get("method") == "initialize":
             loop = asyncio.get_running_loop()
             loop.call_soon(self.answer, message, _INITIALIZED[self.version])
@@ -119,14 +119,14 @@ class ScriptedAgent:
 
     # ---- from the client
 
-    async def hear(self, method: str) -> Json:
+    async def receive(self, method: str) -> Json:
         """The next request or notification of `method`."""
         await self.transport.until(lambda: any(each["method"] == method for each in self._requests))
         found = next(each for each in self._requests if each["method"] == method)
         self._requests.remove(found)
         return found
 
-    def heard(self, method: str) -> list[Json]:
+    def all_received(self, method: str) -> list[Json]:
         """Every request or notification of `method` so far."""
         return [each for each in self.transport.written if each.get("method") == method]
 
@@ -143,7 +143,7 @@ class ScriptedAgent:
 
     # ---- to the client
 
-    def _say(self, data: bytes) -> None:
+    def _send(self, data: bytes) -> None:
         if self._gathered is None:
             self.transport.deliver(data)
         else:
@@ -158,18 +158,18 @@ class ScriptedAgent:
         self.transport.deliver(data)
 
     def answer(self, request: Json, result: Any) -> None:
-        self._say(line({"id": request["id"], "result": result}))
+        self._send(line({"id": request["id"], "result": result}))
 
     def fail(self, request: Json, code: int, message: str, **data: Any) -> None:
-        self._say(line({"id": request["id"], "error": {"code": code, "message": message, **data}}))
+        self._send(line({"id": request["id"], "error": {"code": code, "message": message, **data}}))
 
     def ask(self, method: str, params: Json) -> int:
         self._last_id += 1
-        self._say(line({"id": self._last_id, "method": method, "params": params}))
+        self._send(line({"id": self._last_id, "method": method, "params": params}))
         return self._last_id
 
     def notify(self, method: str, params: Json) -> None:
-        self._say(line({"method": method, "params": params}))
+        self._send(line({"method": method, "params": params}))
 
     def update(self, update: Json, session: str = "s") -> None:
         self.notify("session/update", {"sessionId": session, "update": update})
@@ -193,10 +193,10 @@ class ScriptedAgent:
             {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
             {"optionId": "no", "name": "No", "kind": "reject_once"},
         ]
-        told = {"toolCallId": call, "title": "Work"}
-        subject: Json = {"toolCall": told}
+        tool_call = {"toolCallId": call, "title": "Work"}
+        subject: Json = {"toolCall": tool_call}
         if self.version == 2:
-            subject = {"title": "May I?", "subject": {"type": "tool_call", "toolCall": told}}
+            subject = {"title": "May I?", "subject": {"type": "tool_call", "toolCall": tool_call}}
         params = {"sessionId": session, "options": options, **subject}
         return self.ask("session/request_permission", params)
 
@@ -204,7 +204,7 @@ class ScriptedAgent:
 
     async def begin(self, session: str = "s") -> Json:
         """Receive the next prompt; in version 2, answer it and send the state `running`."""
-        request = await self.hear("session/prompt")
+        request = await self.receive("session/prompt")
         if self.version == 2:
             with self.at_once():
                 self.answer(request, {"messageId": f"user-{request['id']}"})
@@ -232,8 +232,8 @@ async def meeting(
 ) -> AsyncIterator[tuple[twofold.Client, ScriptedAgent]]:
     """A client and the scripted agent that it is connected to."""
     agent = ScriptedAgent(version)
-    told = [] if problems is None else problems
-    options.setdefault("on_problem", told.append)
+    reported = [] if problems is None else problems
+    options.setdefault("on_problem", reported.append)
     async with twofold.connect(agent.transport, version=version, **options) as client:
         yield client, agent
     assert agent.transport.closed
@@ -244,7 +244,7 @@ async def new_session(
 ) -> twofold.ClientSession:
     """A new session of the client."""
     making = asyncio.create_task(client.new_session())
-    agent.answer(await agent.hear("session/new"), {"sessionId": session})
+    agent.answer(await agent.receive("session/new"), {"sessionId": session})
     return await making
 
 

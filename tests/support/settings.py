@@ -42,8 +42,8 @@ OTHER = v2.UnknownSessionConfig(raw=Extras({"type": "slider"}))
 def session(*options: v2.SessionConfigOption, commands: tuple[str, ...] = ()) -> Session:
     made = Session("s")
     made.apply(v2.ConfigOptionUpdate(list(options)))
-    told = [v2.Command(name, f"does {name}") for name in commands]
-    made.apply(v2.AvailableCommandsUpdate([*told, v2.UnknownCommand(raw=Extras({"type": "x"}))]))
+    known = [v2.Command(name, f"does {name}") for name in commands]
+    made.apply(v2.AvailableCommandsUpdate([*known, v2.UnknownCommand(raw=Extras({"type": "x"}))]))
     return made
 
 

@@ -1,16 +1,21 @@
 """Runs a coroutine on the clock of `idle_clock` and checks that it leaves nothing behind.
 
-`simulate` fails if every task waits forever, if the event loop reported an exception, or if a task
-is still there at the end.
+    @leaves_nothing
+    async def test_a_handler_that_raises_is_reported() -> None: ...
+
+`simulate` and `leaves_nothing` fail if every task waits forever, if the event loop reported an
+exception, or if a task is still there at the end.
 """
 
 import asyncio
 import gc
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from tests.support.idle_clock import SimulatedLoop
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 LONG = 100_000.0
@@ -51,3 +56,13 @@ def simulate(main: Coroutine[Any, Any, T]) -> T:
         gc.collect(0)  # an exception that was never retrieved is reported when it is collected
     assert complaints == []
     return result
+
+
+def leaves_nothing(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an async test with `simulate`."""
+
+    @wraps(test)
+    def clean(*args: P.args, **kwargs: P.kwargs) -> None:
+        simulate(test(*args, **kwargs))
+
+    return clean
