@@ -23,7 +23,10 @@ from benchmarks import (
     growth,
     imports,
     memory,
+    observers,
+    page,
     peers,
+    starting,
     stdio,
     streams,
     terminal,
@@ -64,7 +67,10 @@ def _measured(*, quick: bool, only: list[str]) -> list[Topic]:
             "stdio": lambda: stdio.measure(sdks),
             "bridge": bridging.measure,
             "terminal": terminal.measure,
+            "page": page.measure,
+            "observers": observers.measure,
             "import": lambda: imports.measure(sdks),
+            "start": starting.measure,
         }
         unknown = set(only) - topics.keys()
         if unknown:

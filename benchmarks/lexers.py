@@ -16,7 +16,7 @@ from re import _parser  # type: ignore[attr-defined]
 from time import process_time
 from typing import Any, NamedTuple
 
-from twofold.term import code
+from twofold.styled import code
 
 MOST = 0.05
 """Seconds for one match."""

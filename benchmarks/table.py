@@ -20,11 +20,11 @@ HEADINGS = (
 )
 
 
-Unit: TypeAlias = Literal["s", "B", "%", "/s"]
+Unit: TypeAlias = Literal["s", "B", "%", "/s", ""]
 
 
 class Amount(NamedTuple):
-    """Seconds, bytes, per cent or times a second, and whose if the column does not say it."""
+    """Seconds, bytes, per cent, times a second or a count, and whose if the column does not."""
 
     value: float
     unit: Unit = "s"
@@ -44,11 +44,12 @@ class Missing(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What is aimed at: at most `share` of what stands in a column, or of one unit."""
+    """What is aimed at: at most `share` of what stands in a column, or of one unit, and `plus`."""
 
     words: str
     share: float
     of: Literal["floor", "SDK", "unit"]
+    plus: float = 0.0
 
 
 def at_most(times: float, whose: str = "floor") -> Target:
@@ -94,7 +95,7 @@ class Row:
         reference = references[self.target.of]
         if not isinstance(reference, Amount):
             return None
-        return self.ours.value <= self.target.share * reference.value
+        return self.ours.value <= self.target.share * reference.value + self.target.plus
 
     def cells(self) -> tuple[str, ...]:
         """The row as text, in the order of `HEADINGS`."""
@@ -203,7 +204,7 @@ def _pace(ours: Amount, theirs: Amount | Missing | None) -> str:
 
 def _shown(value: float, unit: Unit) -> str:
     if unit != "s":
-        return f"{value:,.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"
+        return (f"{value:,.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}").rstrip()
     for scale, name in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if value >= scale:
             return f"{value / scale:.3g} {name}"

@@ -30,6 +30,8 @@ class Report(TypedDict):
     """How many there are in the stream."""
     shown: NotRequired[int]
     """How many of them were shown in time."""
+    draw_seconds: NotRequired[float]
+    """Processor time of the redraws alone."""
 
 
 class Wanted:
@@ -78,6 +80,7 @@ def told(
     file: Path | None,
     *,
     counts: tuple[int, int] | None = None,
+    draw_seconds: float | None = None,
 ) -> None:
     """Write the report; `counts`: of the chunks, and of those that were shown."""
     report: Report = {
@@ -89,6 +92,8 @@ def told(
     }
     if counts is not None:
         report["chunks"], report["shown"] = counts
+    if draw_seconds is not None:
+        report["draw_seconds"] = round(draw_seconds, 6)
     line = f"{json.dumps(report)}\n"
     if file is None:
         sys.stderr.write(line)
