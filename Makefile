@@ -1,6 +1,7 @@
-# Two commands need nothing but Python 3.11 or newer, make and git:
+# Three commands need nothing but Python 3.11 or newer, make and git:
 #
 #   make demo    talk to the built-in demo agent
+#   make web     see and steer it in a browser
 #   make test    run the tests
 #
 # The environment is made once in .venv and made again when pyproject.toml changes.
@@ -15,7 +16,7 @@ CANDIDATES := $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3
 
 CODE := src tests scripts benchmarks docs/conf.py
 
-.PHONY: help demo test lint docs bench mutants metrics peers clean
+.PHONY: help demo web test lint docs bench mutants soak-typing metrics peers clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -23,11 +24,12 @@ help:
 	@echo 'make docs    build the documentation site in build/docs'
 	@echo 'make bench   measure, beside the official SDKs'
 	@echo 'make mutants check that the unit tests notice changes of the source'
+	@echo 'make soak-typing  type at random moments into the client (RUNS, SEED)'
 	@echo 'make metrics print figures about the shape of the code'
 	@echo 'make clean   remove everything made here'
 
 SPEED := 1
-AGENT = $(RUN)/twofold agent --speed $(SPEED)
+AGENT = $(RUN)/twofold agent --speed $(SPEED) --keep build/demo-sessions
 ASK := The report says “-0 °C” when it is just below freezing. Please fix that and add a test.
 
 # Without a terminal one turn is printed.
@@ -37,6 +39,9 @@ demo: $(VENV)/.cli
 	else \
 	  $(RUN)/twofold run --prompt '$(ASK)' --allow execute -- $(AGENT) </dev/null; \
 	fi
+
+web: $(VENV)/.serve
+	@$(RUN)/twofold serve $(ARGS) -- $(AGENT)
 
 test: $(VENV)/.dev
 	$(RUN)/python -m pytest -n auto --dist loadfile $(ARGS)
@@ -56,6 +61,13 @@ bench: peers
 
 mutants: $(VENV)/.dev
 	$(RUN)/python -m scripts.mutants $(ARGS)
+
+RUNS := 1000
+SEED := 0
+
+# A violation is printed with its seed: RUNS=1 SEED=... repeats it.
+soak-typing: $(VENV)/.dev
+	$(RUN)/python -m tests.support.random_typing --runs $(RUNS) --seed $(SEED) $(ARGS)
 
 metrics: $(VENV)/.dev
 	$(RUN)/python -m scripts.metrics $(ARGS)
@@ -89,7 +101,12 @@ $(VENV)/.cli: $(VENV)/.made pyproject.toml
 	@$(PIP) --editable '.[cli]'
 	@touch $@
 
+$(VENV)/.serve: $(VENV)/.made pyproject.toml
+	@echo 'installing twofold[serve]'
+	@$(PIP) --editable '.[serve]'
+	@touch $@ $(VENV)/.cli
+
 $(VENV)/.dev: $(VENV)/.made pyproject.toml
 	@echo 'installing twofold[dev]'
 	@$(PIP) --editable '.[dev]'
-	@touch $@ $(VENV)/.cli
+	@touch $@ $(VENV)/.cli $(VENV)/.serve
