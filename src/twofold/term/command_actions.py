@@ -13,7 +13,7 @@ from twofold.session import Session
 from twofold.term.block_lines import counted, plan_lines
 from twofold.term.change_lines import change_lines
 from twofold.term.copy_text import NotCopied, copy_tool, find_answer, give_to_tool, osc52
-from twofold.term.export_file import export_file, parse_target
+from twofold.term.export import export_file, parse_target
 from twofold.term.input.slash_commands import (
     SlashCommand,
     config_lines,
