@@ -40,9 +40,13 @@ _PIECE: Final = 1 << 16
 _SCROLLBACK: Final = 100_000
 # The terminal must be the program's own, or no resize and no Ctrl-C would reach it. Between fork
 # and exec a process with threads must not run Python; so a first program does it, after the exec.
+# What starts the tests may ignore signals, as nohup does, and programs inherit that: a login shell
+# on a new terminal ignores none of these.
 _CONTROLLING: Final = (
-    "import fcntl, os, sys, termios\n"
+    "import fcntl, os, signal, sys, termios\n"
     "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+    "for name in ('SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGTSTP'):\n"
+    "    signal.signal(getattr(signal, name), signal.SIG_DFL)\n"
     "os.execvp(sys.argv[1], sys.argv[1:])"
 )
 

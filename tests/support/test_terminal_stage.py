@@ -97,6 +97,18 @@ def test_a_terminal_that_is_closed_hangs_up_its_program() -> None:
         assert stage.wait_end() == 5
 
 
+def test_a_program_is_hung_up_even_if_the_tests_ignore_that_signal() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        stage = Stage(python("input('ready')"))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with stage:
+        stage.wait_for("ready")
+        stage.hang_up()
+        assert stage.wait_end() == -signal.SIGHUP
+
+
 def test_a_program_that_does_not_read_stops_neither_what_is_typed_nor_what_it_writes() -> None:
     script = "import os, tty; tty.setraw(0); os.write(1, b'ready'); os.write(1, b'.' * 300_000)"
     with Stage(python(script)) as stage:
