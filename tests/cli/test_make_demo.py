@@ -38,6 +38,7 @@ def test_on_a_terminal_it_ends_in_a_live_prompt() -> None:
         wait_sending(stage)
         send_prompt(stage, "/interleaved")
         stage.wait_for("The second message comes between.")
+        wait_prompt(stage)
         stage.press("ctrl-d")
         assert stage.wait_end() == 0
         assert stage.children() == []

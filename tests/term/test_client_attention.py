@@ -286,8 +286,7 @@ def test_a_dumb_terminal_gets_neither_title_nor_focus_nor_bell() -> None:
         stage.wait_for(lambda stage: stage.screen()[stage.cursor[1]] == ">")
         stage.type(f"/echo hello\r{OUT}")
         stage.wait_for("echo: hello\n")
-        stage.press("ctrl-d")
-        assert stage.wait_end() == 0
+        leave(stage)
         assert b"\x1b]" not in stage.raw
         assert b"1004" not in stage.raw
         assert bells(stage) == 0

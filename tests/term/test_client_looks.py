@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from tests.support.plain_client import RUN, client, demo
+from tests.support.plain_client import RUN, WORKING, client, demo
 from tests.support.raw_process import raw_agent
-from tests.support.terminal_stage import Env, Stage, TmuxStage
+from tests.support.terminal_stage import AnyStage, Env, Stage, TmuxStage
 from twofold.term.input.guard import SILENCE
 from twofold.term.lines import line, plain
 
@@ -18,6 +18,12 @@ def colours(raw: bytes) -> set[str]:
     """The numbers of colours among the attributes that were set."""
     numbers = {number for found in _SGR.findall(raw) for number in re.split(b"[;:]", found)}
     return {n.decode() for n in numbers if re.fullmatch(rb"3[0-8]|4[0-8]|9[0-7]|10[0-7]", n)}
+
+
+def turn_is_over(stage: AnyStage) -> bool:
+    """Whether the input line is empty and no turn goes on."""
+    rows = stage.screen()
+    return ">" in rows and not any(row.startswith(WORKING) for row in rows)
 
 
 def through_the_showcase(stage: Stage) -> None:
@@ -262,7 +268,7 @@ def test_ctrl_o_unfolds_a_call_taller_than_the_screen_as_far_as_it_fits_and_fold
         stage.press("ctrl-o")
         stage.wait_for("  line 59")
         stage.press("ctrl-c")
-        stage.wait_for(lambda stage: ">" in stage.screen())
+        stage.wait_for(turn_is_over)
         stage.wait_quiet()
         rows = [row for row in stage.scrollback() if row.startswith("  line ")]
         assert rows == [f"  line {number}" for number in range(60)]
@@ -284,6 +290,6 @@ def test_no_code_keeps_the_client_from_drawing_and_from_reading_keys() -> None:
     with TmuxStage([*RUN, "--start", "go", "--", *DEAFENING], columns=80, rows=30) as stage:
         stage.wait_for("Done.")
         stage.press("ctrl-c")
-        stage.wait_for(lambda stage: ">" in stage.screen())
+        stage.wait_for(turn_is_over)
         stage.press("ctrl-d")
         assert stage.wait_end() == 0
