@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from msgspec import UNSET
 
 from twofold.client.agent_peer import AgentPeer
-from twofold.client.incoming import Elicit, Incoming, Serving
+from twofold.client.incoming import Elicit, Incoming, NewState, Serving
 from twofold.client.negotiate import (
     Able,
     AgentDescription,
@@ -35,6 +35,7 @@ from twofold.peer.inbox import TIMEOUT, Inbox
 from twofold.peer.problems import Problem, Report, log
 from twofold.policy import Policy
 from twofold.rpc.frames import LIMIT
+from twofold.session import Session
 from twofold.transport.base import Transport
 from twofold.transport.process import Process
 from twofold.version import VERSION
@@ -70,6 +71,7 @@ def connect(
     start_timeout: float = START,
     handler_timeout: float = TIMEOUT,
     line_limit: int = LIMIT,
+    new_state: NewState = Session,
 ) -> AbstractAsyncContextManager["Client"]:
     """Connect to an agent, in a block: `async with twofold.connect(["some-agent"]) as client: …`.
 
@@ -94,6 +96,8 @@ def connect(
         start_timeout: How many seconds the agent has to answer `initialize`.
         handler_timeout: After how many seconds a handler of updates is given up.
         line_limit: How many bytes a line of the agent may have; longer ones are dropped.
+        new_state: Makes the state of each session, by its id: a `Session`, or an object of a
+            subclass that also does something else with what is applied.
 
     Returns:
         A context manager that gives the `Client`. Entering it raises `CommandNotStarted`,
@@ -132,6 +136,7 @@ def connect(
                 elicit=elicit,
                 env=env if isinstance(agent, Sequence) else None,
                 pass_env=pass_env,
+                new_state=new_state,
             ),
             report=on_problem,
             handler_timeout=handler_timeout,

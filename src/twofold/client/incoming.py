@@ -24,6 +24,7 @@ from twofold.peer.problems import Problem, Report
 from twofold.policy import Policy
 from twofold.rpc.connection import Notification, Request
 from twofold.rpc.errors import RequestError
+from twofold.session import Session
 from twofold.wire import codec, guide, v1, v2
 from twofold.wire.base import UNSET, Malformed
 from twofold.wire.elicitation import ElicitationScope
@@ -37,6 +38,8 @@ GONE = 1024
 LONGEST = 4096
 """How long a session id may be."""
 
+NewState: TypeAlias = Callable[[str], Session]
+"""Makes the state of a session, by the id of the session."""
 Elicit: TypeAlias = Callable[[v2.CreateElicitationRequest], Awaitable[v2.CreateElicitationResponse]]
 
 # updates that version 2 does not have: an agent that sends them speaks version 1
@@ -106,6 +109,7 @@ class Serving(Struct, kw_only=True):
     elicit: Elicit | None
     env: Mapping[str, str | None] | None
     pass_env: Collection[str]
+    new_state: NewState = Session
 
 
 class Incoming:
@@ -134,7 +138,7 @@ class Incoming:
     def _make(self, session_id: str) -> OpenSession:
         return OpenSession(
             self._agent,
-            session_id,
+            self._serving.new_state(session_id),
             policy=self._serving.policy,
             ask=self._serving.ask,
             count_questions=self._count_questions,

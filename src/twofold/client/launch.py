@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import IO, TypeAlias, cast
 
 from twofold.client.client import Client, Offered, connect
-from twofold.client.incoming import Elicit
+from twofold.client.incoming import Elicit, NewState
 from twofold.client.negotiate import AgentSilent, WantedVersion
 from twofold.client.permissions import Ask
 from twofold.peer.problems import Report, log
 from twofold.policy import Policy
 from twofold.rpc.frames import LIMIT
+from twofold.session import Session
 from twofold.text import one_line
 from twofold.transport.base import Transport
 from twofold.transport.commands import StderrTail
@@ -116,6 +117,7 @@ class Launch:
         login: bool = False,
         on_problem: Report = log,
         on_slow: OnSlow | None = None,
+        new_state: NewState = Session,
     ) -> AsyncIterator[Client]:
         """Start the agent and connect to it, in a block.
 
@@ -125,6 +127,7 @@ class Launch:
             login: Whether a person can log in at this terminal.
             on_problem: As for `connect`.
             on_slow: Called each second until the agent has answered.
+            new_state: As for `connect`.
 
         Raises:
             PeerError: As for `connect`; `AgentSilent` shows what the agent printed.
@@ -142,6 +145,7 @@ class Launch:
                 pass_env=self._pass_env,
                 on_problem=on_problem,
                 line_limit=self._line_limit,
+                new_state=new_state,
             ) as client:
                 if waiting is not None:
                     waiting.close()

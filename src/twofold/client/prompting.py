@@ -323,7 +323,7 @@ class Prompts:
         if isinstance(outcome, v1.PromptResponse):
             return self._end(turn, self._updates.finished(outcome))
         if isinstance(outcome, v2.PromptResponse):
-            self._updates.state.draft = Draft.NOVEMBER  # only November names the message
+            self._updates.state.use_draft(Draft.NOVEMBER)  # only November names the message
         reported = turn.idle
         turn.accepted(outcome)
         if turn.end is None:

@@ -44,7 +44,7 @@ class OpenSession:
     def __init__(
         self,
         agent: AgentPeer,
-        session_id: str,
+        state: Session,
         *,
         policy: Policy,
         ask: Ask | None,
@@ -54,12 +54,10 @@ class OpenSession:
         on_end: Callable[["OpenSession"], None],
     ) -> None:
         self.agent = agent
-        self.session_id = session_id
+        self.session_id = state.session_id
         self.roots: list[str] = []
         """The directories that the session may touch; the first is where it works."""
-        self.updates = Updates(
-            agent, session_id, own_terminals=own_terminals, speaks_guide=speaks_guide
-        )
+        self.updates = Updates(agent, state, own_terminals=own_terminals, speaks_guide=speaks_guide)
         self.inbox = self.updates.inbox
         self.permissions = Permissions(
             self.updates, policy, ask, agent.report, lambda: self.roots, count_questions

@@ -46,10 +46,10 @@ class Updates:
     """What one session receives, and the state that it adds up to."""
 
     def __init__(
-        self, agent: AgentPeer, session_id: str, *, own_terminals: bool, speaks_guide: bool
+        self, agent: AgentPeer, state: Session, *, own_terminals: bool, speaks_guide: bool
     ) -> None:
-        self.session_id = session_id
-        self.state = Session(session_id)
+        self.session_id = session_id = state.session_id
+        self.state = state
         """What the session looks like now; another object after it was loaded again."""
         self.inbox = agent.new_inbox(session_id)
         self.watchers = Watchers(session_id, agent.report)
@@ -248,7 +248,7 @@ class Updates:
         def drop(_: None) -> None:
             nonlocal begun
             begun = True
-            self.state = _without_transcript(self.state)
+            self.state = self.state.without_transcript()
             self._drifted = None
             if self.upgrader is not None:
                 self.upgrader = self.upgrader.replayed()
@@ -380,16 +380,6 @@ class _GuideReader:
         if mode is None:
             return choice
         return replace(choice, name=mode.name or choice.name, description=mode.description)
-
-
-def _without_transcript(before: Session) -> Session:
-    """A session that will be replayed; what a replay does not send stays."""
-    after = Session(before.session_id, before.draft)
-    after.commands_update, after.config_update = before.commands_update, before.config_update
-    after.info, after.usage = before.info, before.usage
-    after.state_update, after.cancelling = before.state_update, before.cancelling
-    after.permissions = before.permissions
-    return after
 
 
 class _ReportedLosses(Losses):

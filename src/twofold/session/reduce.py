@@ -194,6 +194,23 @@ class Session:
         """Note that a replay is complete: the calls that it left open are not going on."""
         return end_turn(self)
 
+    def use_draft(self, draft: Draft) -> None:
+        """Merge `_meta` by the rules of this draft from now on."""
+        self.draft = draft
+
+    def without_transcript(self) -> "Session":
+        """A session of the same id to replay this one into; what no replay sends stays in it."""
+        after = Session(self.session_id, self.draft)
+        self.keep_settings(after)
+        return after
+
+    def keep_settings(self, after: "Session") -> None:
+        """Give `after` what a replay does not send."""
+        after.commands_update, after.config_update = self.commands_update, self.config_update
+        after.info, after.usage = self.info, self.usage
+        after.state_update, after.cancelling = self.state_update, self.cancelling
+        after.permissions = self.permissions
+
     def cancelled_calls(self) -> list[v2.ToolCallUpdate]:
         """The updates with which a cancel ends the tool calls that its turn has open.
 
