@@ -90,6 +90,7 @@ def test_every_key_is_listed(server: PageServer, open_page: OpenPage) -> None:
     expect(page.locator("#send")).to_be_enabled()
     page.locator("#conversation").focus()
     page.keyboard.press("?")
+    expect(page.locator("#keys kbd").first).to_be_visible()
     keys = page.locator("#keys kbd").all_inner_texts()
     assert {"?", "Escape", "c", "j", "k", "e", "t", "f", "/", "s", "+", "m", "F6"} <= {*keys}
     page.keyboard.press("Escape")
