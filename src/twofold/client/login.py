@@ -23,6 +23,7 @@ from twofold.text import one_line
 from twofold.transport.commands import (
     CommandNotStarted,
     checked,
+    end_child,
     environment,
     exit_code,
     shown,
@@ -209,12 +210,9 @@ def _interrupts_ignored() -> Iterator[None]:
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
     """End the process if it still runs, because the login was cancelled."""
-    with suppress(ProcessLookupError):
-        if process.returncode is None:
-            process.terminate()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE):
-                    await process.wait()
-        if process.returncode is None:
-            process.kill()
+    end_child(process, signal.SIGTERM)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE):
             await process.wait()
+    end_child(process)
+    await process.wait()

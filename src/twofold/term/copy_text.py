@@ -8,11 +8,11 @@ import asyncio
 import base64
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Final
 
 from twofold.errors import LocalError
 from twofold.session import Message, Session
+from twofold.transport.commands import end_child
 from twofold.wire.content import TextContent
 
 LARGEST: Final = 74_994
@@ -107,7 +107,5 @@ async def give_to_tool(command: Sequence[str], text: str) -> bool:
     except TimeoutError:
         return False
     finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
+        end_child(process)
     return process.returncode == 0

@@ -10,9 +10,14 @@ import shlex
 import shutil
 import signal
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from twofold.errors import ConnectionEnded, LocalError
 from twofold.text import one_line, terminal_text
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
 
 STDERR_KEPT = 64 * 1024
 """How many bytes of standard error are kept, counted from the end."""
@@ -246,3 +251,14 @@ def _is_directory(name: str, cwd: str | os.PathLike[str] | None) -> bool:
 def _last_lines(text: str) -> str:
     last = "\n".join(text.rstrip().splitlines()[-LAST_LINES:])
     return last if len(last) <= LAST_CHARACTERS else f"…{last[-LAST_CHARACTERS:]}"
+
+
+def end_child(process: "Process", number: signal.Signals = signal.SIGKILL) -> None:
+    """Send a signal to a child of asyncio, which may have ended by itself already.
+
+    The methods of the child look first whether it has ended. If so they take its exit status away
+    from asyncio, which then writes a warning to standard error and reports the status 255.
+    """
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)

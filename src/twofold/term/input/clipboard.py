@@ -4,11 +4,11 @@ import asyncio
 import base64
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Final, NamedTuple
 
 from twofold.errors import LocalError
 from twofold.term.images import image_size
+from twofold.transport.commands import end_child
 from twofold.view.blocks import size
 from twofold.wire.content import ImageContent
 
@@ -112,7 +112,6 @@ async def _output(command: Sequence[str], environment: Mapping[str, str]) -> byt
     except TimeoutError:
         raise ClipboardFailed(f"{command[0]} did not answer in {_PATIENCE:.0f} s.") from None
     finally:
-        with suppress(ProcessLookupError):
-            process.kill()
+        end_child(process)
         await process.communicate()
     return bytes(data)
