@@ -10,15 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.costs import functions_called
-from tests.support.hosted import OPTIONS, HostStage, Page, hosting, until_soon
+from tests.support.hosted import OPTIONS, Page, hosting, until_soon
+from tests.support.hosted_walk import STEPS, Walk, accept, replay
 from tests.support.idle_clock import SimulatedLoop, simulated, within
-from tests.support.raw_agent import HELLO, IDLE, Json, RawAgent, call, chunk
+from tests.support.raw_agent import HELLO, Json, RawAgent, call, chunk
 from twofold.errors import LocalError
 from twofold.host.hosted_session import HostedSession, NotRunning, duration
 from twofold.host.prompt_queue import NotQueued, QueueFull
 from twofold.host.questions import MOST_SHOWN, AlreadyAnswered, NoSuchQuestion
 from twofold.policy import Policy, parse_rule
 from twofold.rpc.errors import RequestFailed
+from twofold.session import Message
 from twofold.view.blocks import MessageBlock, ToolCallBlock
 from twofold.view.live import Frame, Key
 from twofold.wire import v2
@@ -76,132 +78,6 @@ async def test_what_is_prompted_while_the_agent_starts_is_sent_when_it_has(versi
 
 
 # ---- the law of observers ------------------------------------------------------------------------
-
-STEPS = st.lists(
-    st.sampled_from(
-        [
-            *("chunk", "chunk", "chunk", "more", "call", "done", "plan", "notice", "title", "ask"),
-            *("answer", "late answer", "withdraw", "prompt", "finish", "cancel", "edit", "remove"),
-            *("wait", "wait", "look", "reload", "restart"),
-        ]
-    ),
-    min_size=10,
-    max_size=60,
-)
-
-
-class Walk:
-    """Any order of steps of the agent, of controllers and of observers."""
-
-    def __init__(self, stage: HostStage, data: st.DataObject) -> None:
-        self.stage, self.data = stage, data
-        self.open: list[Json] = []
-        self.asked: list[asyncio.Future[Json]] = []
-        self.number = 0
-        self.always, self.seldom = Page(stage.hosted), Page(stage.hosted)
-        self.seldom.skips = True
-
-    async def step(self, name: str) -> None:
-        self.number += 1
-        await getattr(self, "_" + name.replace(" ", "_"))()
-        for _ in range(self.data.draw(st.sampled_from([0, 1, 5, 40]))):
-            await asyncio.sleep(0)
-
-    async def _chunk(self) -> None:
-        text = self.data.draw(st.sampled_from(["word ", "One.\n\nTw", "```py\nx = 1\n", "- a\n"]))
-        self.stage.agent.update(chunk(text, f"m{self.number % 3}"))
-
-    async def _more(self) -> None:
-        chunk = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c1"}
-        content = {"type": "content", "content": {"type": "text", "text": f"{self.number}"}}
-        self.stage.agent.update({**chunk, "content": content})
-
-    async def _call(self) -> None:
-        self.stage.agent.update(call(f"c{self.number % 4}"))
-
-    async def _done(self) -> None:
-        self.stage.agent.update(call(f"c{self.number % 4}", "completed"))
-
-    async def _plan(self) -> None:
-        entry = {"content": f"step {self.number}", "status": "pending", "priority": "low"}
-        plan = {"type": "items", "entries": [entry], "planId": "p"}
-        self.stage.agent.update({"sessionUpdate": "plan_update", "plan": plan})
-
-    async def _notice(self) -> None:
-        notice = {"sessionUpdate": "notice", "severity": "info", "title": f"{self.number}"}
-        self.stage.agent.update(notice)
-
-    async def _title(self) -> None:
-        info = {"sessionUpdate": "session_info_update", "title": f"Title {self.number}"}
-        self.stage.agent.update(info)
-
-    async def _ask(self) -> None:
-        self.asked.append(self.stage.ask(f"c{self.number % 4}", request_id=f"r{self.number}"))
-
-    async def _answer(self) -> None:
-        for fact in self.stage.hosted.facts()["questions"][:1]:
-            try:
-                self.stage.hosted.answer(fact["question"], "yes", "Anna")
-            except (AlreadyAnswered, NoSuchQuestion):
-                continue  # the frame with the end of the question is not made yet
-
-    async def _late_answer(self) -> None:
-        for fact in self.stage.hosted.facts()["answered"][-1:]:
-            with pytest.raises(AlreadyAnswered):
-                self.stage.hosted.answer(fact["question"], "yes", "Bert")
-
-    async def _withdraw(self) -> None:
-        self.stage.agent.notify("$/cancel_request", {"requestId": f"r{self.number - 1}"})
-
-    async def _prompt(self) -> None:
-        self.stage.hosted.prompt([f"prompt {self.number}"], "Anna")
-
-    async def _finish(self) -> None:
-        self.stage.agent.update(IDLE)
-
-    async def _cancel(self) -> None:
-        self.stage.hosted.cancel("Bert")
-
-    async def _edit(self) -> None:
-        for fact in self.stage.hosted.facts()["queue"][:1]:
-            try:
-                self.stage.hosted.edit_queued(fact["item"], "edited")
-                self.stage.hosted.send_queued(fact["item"])
-            except NotQueued:
-                continue
-
-    async def _remove(self) -> None:
-        for fact in self.stage.hosted.facts()["queue"][:1]:
-            try:
-                self.stage.hosted.remove_queued(fact["item"])
-            except NotQueued:
-                continue
-
-    async def _wait(self) -> None:
-        await asyncio.sleep(self.data.draw(st.sampled_from([0.001, 0.02, 1.0])))
-
-    async def _look(self) -> None:
-        self.seldom.catch_up()
-
-    async def _reload(self) -> None:
-        self.seldom = Page(self.stage.hosted)
-        self.seldom.skips = True
-
-    async def _restart(self) -> None:
-        await self.stage.agent.gone()
-        await self.stage.state("failed")
-        self.stage.hosted.restart()
-        await self.stage.idle()
-
-
-def accept(agent: RawAgent, prompt: Json) -> None:
-    agent.answer(prompt, {"messageId": f"u{prompt['id']}"})
-    agent.update({"sessionUpdate": "state_update", "state": "running"})
-
-
-def replay(agent: RawAgent, request: Json) -> None:
-    agent.update(chunk("What was sent before.\n\n", "old"))
-    agent.answer(request, {})
 
 
 @settings(max_examples=100)
@@ -973,7 +849,8 @@ async def test_a_restart_waits_for_the_end_of_the_agent_before_it() -> None:
 
 @simulated
 async def test_a_restart_loads_the_session_and_goes_on_with_what_a_person_sends() -> None:
-    async with hosting(1, {"session/load": load}) as stage:
+    answers: dict[str, Any] = {"initialize": without(1, "resume"), "session/load": load}
+    async with hosting(1, answers) as stage:
         page = Page(stage.hosted)
         stage.hosted.prompt(["first"], "Anna")
         await stage.begin()
@@ -1015,7 +892,7 @@ def refuse_to_load(agent: RawAgent, request: Json) -> None:
 @pytest.mark.parametrize("able", ["load, and refuses", "resume", "do neither"])
 @simulated
 async def test_what_an_agent_does_not_repeat_after_a_restart_stays(able: str) -> None:
-    missing = {"resume": ["loadSession"], "do neither": ["loadSession", "resume"]}.get(able, [])
+    missing = {"resume": [], "do neither": ["loadSession", "resume"]}.get(able, ["resume"])
     answers: dict[str, Any] = {
         "initialize": without(1, *missing),
         "session/resume": {},
@@ -1048,6 +925,35 @@ async def test_what_an_agent_does_not_repeat_after_a_restart_stays(able: str) ->
         await stage.settled()
         late = Page(stage.hosted)
         assert page.shown() == late.shown()
+
+
+@both
+@simulated
+async def test_a_session_that_is_resumed_without_a_replay_goes_on_as_it_is(version: int) -> None:
+    async with hosting(version, {"session/resume": {}}) as stage:
+        page = Page(stage.hosted)
+        stage.hosted.prompt(["first"], "Anna")
+        prompt = await stage.begin()
+        stage.agent.update(message(version, "An answer."))
+        stage.finish(prompt)
+        await stage.idle()
+        await stage.settled()
+        epoch, session = page.epoch, stage.hosted.live.session
+        await stage.agent.gone()
+        await stage.state("failed")
+        stage.hosted.restart()
+        await stage.idle()
+        stage.hosted.prompt(["second"], "Anna")
+        prompt = await stage.begin()
+        stage.agent.update(message(version, "Another.", "m2"))
+        stage.finish(prompt)
+        await stage.idle()
+        await stage.settled()
+        assert (page.epoch, stage.hosted.live.session) == (epoch, session)
+        assert page.shown() == Page(stage.hosted).shown()
+        texts = [each.text for each in session.entries if isinstance(each, Message)]
+        mine = ["first", "second"] if version == 1 else []  # version 2 echoes prompts itself
+        assert sorted(texts) == sorted(["An answer.", "Another.", *mine])
 
 
 @simulated

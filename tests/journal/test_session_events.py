@@ -14,7 +14,7 @@ from twofold.wire.base import Malformed
 @given(st.lists(deeds, max_size=20))
 def test_the_events_of_a_session_rebuild_it(done: list[tuple[object, ...]]) -> None:
     inputs: list[Input] = []
-    session: Session = LoggedSession("s", inputs.append)
+    session: Session = LoggedSession("s", lambda given, _: inputs.append(given))
     for deed in done:
         session = do(session, deed)
     again = Session("s")

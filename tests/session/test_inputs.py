@@ -18,7 +18,7 @@ def test_the_inputs_of_a_session_rebuild_it_exactly_at_every_point(
     done: list[tuple[Any, ...]],
 ) -> None:
     inputs: list[Input] = []
-    session: Session = LoggedSession("s", inputs.append)
+    session: Session = LoggedSession("s", lambda given, _: inputs.append(given))
     again = Session("s")
     for deed in done:
         before = len(inputs)
@@ -34,7 +34,7 @@ def test_the_inputs_of_a_session_rebuild_it_exactly_at_every_point(
 @given(st.lists(deeds, max_size=10))
 def test_an_input_changes_what_the_deed_changed(done: list[tuple[Any, ...]]) -> None:
     inputs: list[Input] = []
-    session: Session = LoggedSession("s", inputs.append)
+    session: Session = LoggedSession("s", lambda given, _: inputs.append(given))
     again = Session("s")
     for deed in done:
         before = len(inputs)
@@ -49,7 +49,7 @@ def test_an_input_changes_what_the_deed_changed(done: list[tuple[Any, ...]]) -> 
 
 def test_an_update_that_cannot_be_applied_is_no_input() -> None:
     inputs: list[Input] = []
-    session = LoggedSession("s", inputs.append)
+    session = LoggedSession("s", lambda given, _: inputs.append(given))
     update = v2_struct(
         {"sessionUpdate": "terminal_output_chunk", "terminalId": "t", "data": "not base64!"}
     )
@@ -60,14 +60,14 @@ def test_an_update_that_cannot_be_applied_is_no_input() -> None:
 
 def test_a_draft_that_is_known_already_is_no_input() -> None:
     inputs: list[Input] = []
-    session = LoggedSession("s", inputs.append)
+    session = LoggedSession("s", lambda given, _: inputs.append(given))
     session.use_draft(Draft.JUNE)
     assert inputs == []
 
 
 def test_a_session_that_starts_over_goes_on_being_logged() -> None:
     inputs: list[Input] = []
-    after = LoggedSession("s", inputs.append).without_transcript()
+    after = LoggedSession("s", lambda given, _: inputs.append(given)).without_transcript()
     after.prompted()
     assert [type(each).__name__ for each in inputs] == ["StartedOver", "Prompted"]
     assert inputs[0] == StartedOver()

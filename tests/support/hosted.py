@@ -59,6 +59,7 @@ class HostStage:
         self, speaks: int, answers: Mapping[str, Answer], policy: Policy, **options: Any
     ) -> None:
         self.version = speaks
+        self.policy = policy
         self.answers = {
             "initialize": HELLO[speaks],
             "session/new": {"sessionId": "s"},

@@ -103,7 +103,10 @@ class Updates:
 
     def _new_upgrader(self) -> Upgrader:
         losses = _ReportedLosses(self.session_id, self._report)
-        return Upgrader(losses, own_terminals=self._own_terminals)
+        # the state may go on from an earlier process of the agent: no message id is made up twice
+        begun = len(self.state.entries)
+        prefix = f"v1:{begun}" if begun else "v1"
+        return Upgrader(losses, own_terminals=self._own_terminals, prefix=prefix)
 
     # ---- version 2
 

@@ -5,6 +5,9 @@ most sixty a second and only when something changed, and facts, which are values
 Controllers prompt, answer and cancel through the methods here. Prompts are sent one after the
 other, in the order of the queue. Nothing is allowed by default. When the agent dies nothing stays
 pending: questions are settled, the turn has ended with an error, and what is queued is held.
+
+What happens is written to a log. With a log that keeps it, a session outlives its host: it is cold
+until somebody sends a prompt, and then its agent is started and resumes it.
 """
 
 import asyncio
@@ -12,12 +15,13 @@ import os
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from twofold.client.client import Client
+from twofold.client.incoming import NewState
 from twofold.client.known_sessions import NotReopened, shortened
 from twofold.client.launch import RecentStderr
 from twofold.client.login import others, wants_login, ways
@@ -31,6 +35,7 @@ from twofold.client.watching import RATE, ChangeCallback, Subscription
 from twofold.errors import ConnectionEnded, LocalError, NotSupported, PeerError, TwofoldError
 from twofold.host.prompt_queue import PromptQueue, QueuedPrompt
 from twofold.host.questions import Questions
+from twofold.host.recovery import Recovery, kept_blocks
 from twofold.host.search import search
 from twofold.host.session_facts import (
     LONGEST_NAME,
@@ -42,12 +47,14 @@ from twofold.host.session_facts import (
     plan,
     usage,
 )
+from twofold.host.session_log import NO_LOG, SessionLog, SessionWriter
 from twofold.peer.problems import Problem, Report, described, log
 from twofold.policy import Decided
 from twofold.rpc.errors import RequestFailed
-from twofold.session import Session
+from twofold.session import Message, Session
 from twofold.session.changes import (
     Change,
+    Changes,
     CommandsChanged,
     ConfigChanged,
     InfoChanged,
@@ -56,6 +63,7 @@ from twofold.session.changes import (
     StateChanged,
     UsageChanged,
 )
+from twofold.session.inputs import Input, LoggedSession
 from twofold.text import one_line, sanitize
 from twofold.view.blocks import RemarkBlock
 from twofold.view.live import Frame, Key, Live, LiveBlock
@@ -63,7 +71,7 @@ from twofold.view.outline import STOP_REASONS
 from twofold.wire import v2
 from twofold.wire.shared import PermissionOption
 
-State: TypeAlias = Literal["starting", "running", "waiting", "idle", "failed"]
+State: TypeAlias = Literal["starting", "running", "waiting", "idle", "cold", "failed"]
 OnFrame: TypeAlias = Callable[[Frame], None]
 
 GIVE_UP: Final = 10.0
@@ -72,6 +80,8 @@ QUEUED: Final = 100
 """How many prompts may be queued."""
 MOST_PROBLEMS: Final = 50
 """How many problems are shown."""
+LONGEST_TEXT: Final = 200_000
+"""How many characters of a turn a search over all sessions looks at."""
 _PLAIN: Final = SessionSetup()
 _FACTS: Final[tuple[str, ...]] = (
     *("session", "queue", "questions", "answered"),
@@ -94,7 +104,7 @@ class StartsAgent(Protocol):
     stderr: RecentStderr
 
     def client(
-        self, *, ask: Ask | None = None, on_problem: Report = log
+        self, *, ask: Ask | None = None, on_problem: Report = log, new_state: NewState = Session
     ) -> AbstractAsyncContextManager[Client]:
         """Start the agent and connect to it, in a block."""
 
@@ -109,6 +119,8 @@ class NotRunning(LocalError):
         words = "is being started. Wait until it has answered."
         if state == "failed":
             words = "has ended. Start it again first."
+        if state == "cold":
+            words = "does not run. Send a prompt, which starts it again."
         super().__init__(f"The agent of this session {words}")
 
 
@@ -126,6 +138,13 @@ class HostedSession:
         on_change: Called when something changed that a list of sessions shows.
         queued: How many prompts may be queued.
         give_up: How many seconds an agent has to end a turn that was cancelled.
+        log: Where it is written what happens.
+        identity: The id of a session of an earlier host; None for a new one.
+        read: Reads the log of that session; it is called when somebody needs more than the facts
+            of a list.
+        may_start: Called before the agent of a cold session is started; raises if it may not be.
+        idle_after: After how many seconds without work the agent is ended, if the session can be
+            resumed; None for never.
     """
 
     def __init__(
@@ -141,8 +160,13 @@ class HostedSession:
         on_change: Callable[[], None] = lambda: None,
         queued: int = QUEUED,
         give_up: float = GIVE_UP,
+        log: SessionLog = NO_LOG,
+        identity: str | None = None,
+        read: Callable[["HostedSession"], Awaitable[Recovery]] | None = None,
+        may_start: Callable[[], None] = lambda: None,
+        idle_after: float | None = None,
     ) -> None:
-        self.id = secrets.token_urlsafe(12)
+        self.id = identity or secrets.token_urlsafe(12)
         """Identifies it at its host; it is not the id that the agent gave it."""
         self.epoch = secrets.token_urlsafe(6)
         """Another one if `live` is: then observers have to begin again."""
@@ -165,7 +189,23 @@ class HostedSession:
         self._setup = setup
         self._on_change = on_change
         self._give_up = give_up
-        self._live = self._new_live(Session(""), 0)
+        self._writer = SessionWriter(log, self._soon, self._lose_log)
+        self._writer.is_paused = read is not None
+        self._read = read
+        self._reading: asyncio.Task[None] | None = None
+        self._may_start = may_start
+        self._idle_after = idle_after
+        self._cooling: asyncio.TimerHandle | None = None
+        self._cold = identity is not None
+        self._can_resume = False
+        self._turned_away = False
+        """An observer asked for a frame meanwhile."""
+        self._state = LoggedSession("", self._on_input)
+        self._opening: dict[str, list[Input]] = {}
+        """What was done to sessions that the agent has opened, and that are not shown yet."""
+        self._resuming: str | None = None
+        """The session that is resumed without a replay: its state goes on."""
+        self._live = self._new_live(self._state, 0)
         self._framed = self._live.seq
         self._frames = ChangeCallback(lambda _: self._make_frame(), RATE)
         self._making = False
@@ -173,7 +213,10 @@ class HostedSession:
         self._facts: dict[str, tuple[int, Fact]] = {}
         self._stale: set[str] = set(_FACTS)
         self._questions = Questions(
-            lambda: self._touch("questions", "answered", "session"), self._decisions
+            lambda: self._touch("questions", "answered", "session"),
+            self._decisions,
+            self._writer.answer,
+            self._writer.answered,
         )
         self._queue = PromptQueue(queued)
         self._wake = asyncio.Event()
@@ -212,6 +255,8 @@ class HostedSession:
         """What it does now."""
         if self.failure is not None:
             return "failed"
+        if self._cold:
+            return "cold"
         if self._session is None:
             return "starting"
         if len(self._questions):
@@ -257,11 +302,19 @@ class HostedSession:
 
         return Subscription(cancel)
 
+    @property
+    def is_keeping(self) -> bool:
+        """Whether something must be kept before it is shown: a frame follows once it is."""
+        self._turned_away = self._turned_away or self._writer.is_keeping
+        return self._writer.is_keeping
+
     def flush(self) -> None:
         """Make the frame that is pending now."""
         if self._session is not None:
             self._session.flush_changes()
         self._frames.flush()
+        if self._writer.is_keeping:
+            self._make_frame(now=True)
 
     def frame(
         self, since: int | None = None, window: tuple[int, int | None] | None = None
@@ -318,7 +371,9 @@ class HostedSession:
             self._stale.add("questions")
         self._soon()
 
-    def _make_frame(self) -> None:
+    def _make_frame(self, *, now: bool = False) -> None:
+        if self._writer.is_keeping and not now:
+            return  # it is made once everything is kept
         self._making = True
         try:
             if self._session is not None:
@@ -331,7 +386,9 @@ class HostedSession:
             self._making = False
         if "session" in changed or "questions" in changed:
             self._on_change()
-        if not (changed or frame.put or frame.grow or frame.gone):
+            self._watch_idle()
+        turned_away, self._turned_away = self._turned_away, False
+        if not (changed or frame.put or frame.grow or frame.gone or turned_away):
             return
         for observer in self._observers:
             try:
@@ -425,11 +482,24 @@ class HostedSession:
             QueueFull: Too much is queued.
             LocalError: There is no content.
         """
+        self._check_read()
         if self.failure is not None:
             raise NotRunning("failed")
+        if self._cold:
+            self._may_start()
         item = self._queue.add(parts, by)
         self._queue_changed()
+        if self._cold:
+            self.start()
         return item
+
+    async def kept(self) -> None:
+        """Return once everything that was done is kept, as far as this session keeps anything.
+
+        Raises:
+            LocalError: It cannot be kept; then the session fails.
+        """
+        await self._writer.kept()
 
     def edit_queued(self, item: str, text: str) -> None:
         """Replace what was typed in a queued prompt; raises `NotQueued`."""
@@ -443,10 +513,15 @@ class HostedSession:
 
     def send_queued(self, item: str) -> None:
         """Hold a queued prompt no longer; raises `NotQueued`, or `NotRunning`."""
+        self._check_read()
         if self.failure is not None:
             raise NotRunning("failed")
+        if self._cold:
+            self._may_start()
         self._queue.send(item)
         self._queue_changed()
+        if self._cold:
+            self.start()
 
     def _queue_changed(self) -> None:
         self._wake.set()
@@ -454,6 +529,8 @@ class HostedSession:
 
     def _active(self, *facts: str) -> None:
         self.last_activity = time.time()
+        if "queue" in facts:
+            self._writer.queue(list(self._queue))
         self._touch("session", *facts)
 
     def cancel(self, by: str = "") -> None:
@@ -498,6 +575,7 @@ class HostedSession:
             LocalError: There is a reason, and the option does not reject.
         """
         reason = reason.strip()
+        self._check_read()
         item = self._queue.add([reason], by, is_reason=True) if reason else None
         try:
             self._questions.answer(question, option, by, reason)
@@ -557,6 +635,9 @@ class HostedSession:
 
     def start(self) -> None:
         """Start the agent; how that ends is seen in `state`."""
+        self._cold = False
+        self._writer.started()
+        self._active()
         self._run = asyncio.create_task(self._run_agent(list(self._runs)))
         self._runs.add(self._run)
         self._run.add_done_callback(self._runs.discard)
@@ -567,7 +648,8 @@ class HostedSession:
         Raises:
             LocalError: The agent still runs.
         """
-        if self.failure is None:
+        self._check_read()
+        if self.failure is None and not self._cold:
             raise LocalError("The agent of this session still runs.")
         self.failure = None
         self._active("queue")
@@ -585,6 +667,10 @@ class HostedSession:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
+        if self._cooling is not None:
+            self._cooling.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
         if self._run is not None and self.failure is None:  # else it is ending already
             self._run.cancel()
         if self._runs:
@@ -593,8 +679,10 @@ class HostedSession:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        self._fail("The session was closed.")
-        self._frames.flush()
+        if not self._cold:
+            self._fail("The session was closed.")
+        await self._writer.close()
+        self._make_frame()
         self._frames.close()
         self._observers = []
 
@@ -617,7 +705,9 @@ class HostedSession:
         starter: StartsAgent | None = None
         try:
             starter = self._starter = self._launch()
-            async with starter.client(ask=self._ask, on_problem=self._add_problem) as client:
+            async with starter.client(
+                ask=self._ask, on_problem=self._add_problem, new_state=self._new_state
+            ) as client:
                 self._client = client
                 await self._talk(client, starter)
         except (TwofoldError, OSError) as error:
@@ -632,6 +722,7 @@ class HostedSession:
     def _leave_session(self) -> None:
         self._questions.note_decisions()
         self._client = self._session = None
+        self._opening.clear()
 
     async def _talk(self, client: Client, starter: StartsAgent) -> None:
         """Open the session and send prompts until its end, which is shown at once."""
@@ -655,11 +746,15 @@ class HostedSession:
     def _fail(self, failure: str) -> None:
         if self.failure is None:
             self.failure = failure
+            self._writer.failed(failure)
             self._queue.hold()
             self._active("queue", "answered", "questions")
 
     async def _open(self, client: Client) -> ClientSession:
         """Create the session; or resume it, and begin another one if the agent has forgotten it.
+
+        What is here goes on if the agent can resume without a replay. Otherwise a replay takes its
+        place.
 
         Raises:
             NotReopened: The agent refused to resume the session that the host was asked for.
@@ -667,10 +762,15 @@ class HostedSession:
         setup, report = self._setup, self._add_problem
         # agents keep no session without a prompt
         known = self.agent_session if self.first_words or self._resumed else None
+        self._can_resume = client.can("load") or client.can("resume")
         forgotten = ""
         if known is not None:
+            goes_on = client.can("resume") and known == self._state.session_id
+            self._resuming = known if goes_on else None
             try:
-                making = setup.reopen(client, known, self.cwd, self._command, report, replay=True)
+                making = setup.reopen(
+                    client, known, self.cwd, self._command, report, replay=not goes_on
+                )
                 session = await making
                 self._adopt(session, keep=not client.can("load"))
                 return session
@@ -679,6 +779,8 @@ class HostedSession:
                     raise
                 reason = error.error if isinstance(error, NotReopened) else error
                 forgotten = f"The session was not resumed: {reason}"
+            finally:
+                self._resuming = None
         session = await setup.new_session(client, self.cwd, report)
         self._adopt(session, keep=True)
         if forgotten:
@@ -686,21 +788,101 @@ class HostedSession:
             self._add_block(RemarkBlock(sanitize(words), "warning"))
         return session
 
+    def _new_state(self, session_id: str) -> Session:
+        """The state of a session that the agent opens, or sends something of."""
+        if session_id == self._resuming:
+            return self._state
+        inputs: list[Input] = []
+        self._opening[session_id] = inputs
+        return LoggedSession(session_id, lambda given, _: inputs.append(given))
+
     def _adopt(self, session: ClientSession, *, keep: bool) -> None:
         """Show a session that was opened; `keep`: below what there is, which it does not repeat."""
-        before = self._live
-        blocks = [before.block(key) for key in before.places] if keep else []
-        self._live = self._new_live(
-            session.state, before.seq + 1, [each for each in blocks if each is not None]
-        )
+        before, state = self._live, session.state
+        assert isinstance(state, LoggedSession)
+        if state is not self._state:
+            inputs = self._opening.pop(session.session_id, [])
+            self._writer.opened(session.session_id, inputs, keep=keep)
+            state.on_input = self._on_input
+            earlier = kept_blocks(before) if keep else []
+            self._state, self._live = state, self._new_live(state, before.seq + 1, earlier)
+            self.epoch, self._framed = secrets.token_urlsafe(6), self._live.seq
         self._session, self.agent_session = session, session.session_id
         self._questions.begin_again()
-        self.epoch, self._framed = secrets.token_urlsafe(6), self._live.seq
         session.on_change(self._changed, 0)
         self._touch(*_FACTS)
 
     def _new_live(self, state: Session, seq: int, earlier: Sequence[LiveBlock] = ()) -> Live:
         return Live(state, outputs=False, cwd=str(self.cwd), seq=seq, earlier=earlier)
+
+    # ---- the log
+
+    def _on_input(self, given: Input, changes: Changes) -> None:
+        """Something was done to the session that is shown."""
+        self._writer.input(given, changes)
+        if self._session is None:  # it is being resumed, or its agent is gone
+            self._changed(changes)
+
+    def _lose_log(self, error: LocalError) -> None:
+        """Nothing can be kept any more: the agent is ended before more is lost."""
+        if self.failure is None:
+            self._fail(sanitize(str(error)))
+            if self._run is not None:
+                self._run.cancel()
+
+    async def ready(self) -> None:
+        """Read the log of a session of an earlier host; what was going on has ended by then.
+
+        Raises:
+            JournalFailed: It cannot be read.
+        """
+        if self._read is None:
+            return
+        if self._reading is None or self._reading.done():  # it may have failed before
+            self._reading = asyncio.create_task(self._recover(self._read))
+        await asyncio.shield(self._reading)
+
+    async def _recover(self, read: Callable[["HostedSession"], Awaitable[Recovery]]) -> None:
+        recovery = await read(self)
+        self._read = None
+        self._state, self._live = recovery.session, recovery.live
+        self._live.seq += 1
+        self.epoch, self._framed = secrets.token_urlsafe(6), self._live.seq
+        self.agent_session = recovery.agent_session or self.agent_session
+        self._resumed = self._resumed or bool(self.first_words)
+        self._queue.restore(recovery.queue)
+        self._questions.restore(recovery.answered)
+        self._writer.restored(recovery.queue)
+        block = recovery.settle(self._on_input)
+        if block is not None:
+            self._writer.remark(block, "")
+        self._touch(*_FACTS)
+
+    def _check_read(self) -> None:
+        if self._read is not None:
+            raise LocalError("The session is being read from the journal. Open it first.")
+
+    # ---- a session without work
+
+    def _watch_idle(self) -> None:
+        """End the agent after a while without work, if the session can be resumed."""
+        if self._idle_after is None or not self._writer.keeps:
+            return
+        if self._cooling is not None:
+            self._cooling.cancel()
+            self._cooling = None
+        if self.state == "idle" and self._can_resume and self._closing is None:
+            loop = asyncio.get_running_loop()
+            self._cooling = loop.call_later(self._idle_after, self._cool)
+
+    def _cool(self) -> None:
+        self._cooling = None
+        waiting = any(not each.held for each in self._queue)
+        if self.state != "idle" or self._run is None or waiting:
+            return
+        self._cold = True
+        self._run.cancel()
+        self._touch("session")
 
     async def _ask(self, question: Question) -> PermissionOption:
         self.last_activity = time.time()
@@ -743,7 +925,7 @@ class HostedSession:
         """Send a prompt, and wait for the end of its turn."""
         turn = self._turn = _Turn(prompt)
         self._active("queue")
-        remark = RemarkBlock("")
+        remark, found = RemarkBlock(""), ""
         try:
             blocks = await self._blocks(session, prompt)
             if turn.cancelled_by is not None:
@@ -752,7 +934,9 @@ class HostedSession:
             self._note_sender(prompt)
             assert self._starter is not None
             self._starter.stderr.forget()
+            await self._writer.kept()
             reply = await session.prompt(*blocks)
+            found = turn_text(prompt, reply)
             remark = self._ended(turn, reply)
         except ConnectionEnded as error:
             self._queue.hold()
@@ -768,7 +952,7 @@ class HostedSession:
         finally:
             self._turn = None
             if remark.text:
-                self._add_block(remark)
+                self._add_block(remark, found or one_line(prompt.text))
             self._active("queue")
 
     async def _blocks(self, session: ClientSession, prompt: QueuedPrompt) -> Sequence[Part]:
@@ -829,11 +1013,12 @@ class HostedSession:
         """Who sent the prompt, if there is more than one who did so far."""
         return f", sent by {one_line(turn.prompt.by)}" if len(self._senders) > 1 else ""
 
-    def _add_block(self, block: RemarkBlock) -> None:
-        """Show a block below everything that the agent has sent so far."""
+    def _add_block(self, block: RemarkBlock, text: str = "") -> None:
+        """Show a block below everything that the agent has sent so far; `text` is for searches."""
         if self._session is not None:
             self._session.flush_changes()
         self._live.add(block)
+        self._writer.remark(block, text)
         self._soon()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -868,6 +1053,15 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+
+
+def turn_text(prompt: QueuedPrompt, reply: Reply) -> str:
+    """What a turn can be found by: the prompt, the messages and the titles of tool calls."""
+    texts = [prompt.text]
+    texts += [
+        entry.text if isinstance(entry, Message) else entry.title or "" for entry in reply.entries
+    ]
+    return "\n".join(texts)[:LONGEST_TEXT]
 
 
 def login_words(client: Client, log_in: str) -> str:

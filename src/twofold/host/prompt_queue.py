@@ -77,6 +77,14 @@ class PromptQueue:
         self._prompts: list[QueuedPrompt] = []
         self._last_item = 0
 
+    def restore(self, prompts: Sequence[QueuedPrompt]) -> None:
+        """Queue prompts of an earlier host, which are held."""
+        self._prompts = list(prompts)
+        numbers = [
+            int(each.item) for each in prompts if each.item.isascii() and each.item.isdigit()
+        ]
+        self._last_item = max([self._last_item, *numbers])
+
     def __iter__(self) -> Iterator[QueuedPrompt]:
         return iter(self._prompts)
 

@@ -8,7 +8,7 @@ session (`ClientSession.decisions`), so what is shown as answered is what was se
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from itertools import islice
 from typing import Final
 
@@ -116,12 +116,20 @@ class Questions:
     Args:
         on_change: Called when one is asked or settled.
         decisions: Returns the decisions of the session so far, a list that only grows.
+        keep: Called with an answer of a person; the agent is sent it after that.
+        on_answered: Called with each fact of `answered` when it is new.
     """
 
     def __init__(
-        self, on_change: Callable[[], None], decisions: Callable[[], Sequence[Decided]]
+        self,
+        on_change: Callable[[], None],
+        decisions: Callable[[], Sequence[Decided]],
+        keep: Callable[[Fact], Awaitable[None]],
+        on_answered: Callable[[Fact], None],
     ) -> None:
         self._on_change = on_change
+        self._keep = keep
+        self._on_answered = on_answered
         self._decisions = decisions
         self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
         self._by_request: dict[int | str, _Waiting] = {}
@@ -150,7 +158,11 @@ class Questions:
             self._by_request[request_id] = waiting
         self._on_change()
         try:
-            return await waiting.answer
+            chosen = await waiting.answer
+            await self._keep(
+                {"question": waiting.identity, "option": chosen.option_id, "by": waiting.by}
+            )
+            return chosen
         finally:
             if waiting.answer.done() and not waiting.answer.cancelled():
                 # until its decision is read, somebody else may try to answer
@@ -231,19 +243,25 @@ class Questions:
         self._settled[identity] = by, words
         if len(self._settled) > _REMEMBERED:
             self._settled.popitem(last=False)
-        self._answered.append(
-            {
-                "question": identity,
-                "title": shortened(decided.subject.title, LONGEST_NAME),
-                "by": one_line(by),
-                "words": words,
-            }
-        )
+        fact = {
+            "question": identity,
+            "title": shortened(decided.subject.title, LONGEST_NAME),
+            "by": one_line(by),
+            "words": words,
+        }
+        self._answered.append(fact)
+        self._on_answered(fact)
 
     def begin_again(self) -> None:
         """Another process of the agent begins with no decisions."""
         self._read = 0
         self._by_request.clear()
+
+    def restore(self, answered: Iterable[Fact]) -> None:
+        """Show the answers of an earlier host; new questions get other ids than theirs."""
+        self._answered.extend(answered)
+        numbers = [str(each.get("question", ""))[1:] for each in self._answered]
+        self._last = max([self._last, *(int(each) for each in numbers if _is_number(each))])
 
     def refresh(self, keys: Collection[Key]) -> bool:
         """Blocks have changed; returns whether a question is about one of them."""
@@ -265,3 +283,7 @@ class Questions:
     def answered(self) -> list[Fact]:
         """The last answers, the oldest first."""
         return list(self._answered)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10

@@ -59,7 +59,8 @@ class StartedOver(NamedTuple):
 Input: TypeAlias = (
     Applied | Asked | Settled | Prompted | Cancelled | Replayed | DraftKnown | StartedOver
 )
-OnInput: TypeAlias = Callable[[Input], None]
+OnInput: TypeAlias = Callable[[Input, Changes], None]
+"""Called with an input that was applied, and with what it changed."""
 
 
 def put(session: Session, given: Input) -> tuple[Session, Changes]:
@@ -98,26 +99,26 @@ class LoggedSession(Session):
 
     Args:
         session_id: The id of the session.
-        on_input: Called with each input after it was applied.
+        on_input: Called with each input after it was applied, and with what it changed.
         draft: As for `Session`.
     """
 
-    __slots__ = ("_on_input",)
+    __slots__ = ("on_input",)
 
     def __init__(self, session_id: str, on_input: OnInput, draft: Draft = Draft.JUNE) -> None:
         super().__init__(session_id, draft)
-        self._on_input = on_input
+        self.on_input = on_input
 
     def apply(self, update: v2.SessionUpdate) -> Changes:
         """As `Session.apply`."""
         changes = super().apply(update)
-        self._on_input(Applied(update))
+        self.on_input(Applied(update), changes)
         return changes
 
     def ask(self, request_id: int | str, request: v2.RequestPermissionRequest) -> Changes:
         """As `Session.ask`."""
         changes = super().ask(request_id, request)
-        self._on_input(Asked(request_id, request))
+        self.on_input(Asked(request_id, request), changes)
         return changes
 
     def settle(
@@ -125,35 +126,35 @@ class LoggedSession(Session):
     ) -> Changes:
         """As `Session.settle`."""
         changes = super().settle(request_id, outcome)
-        self._on_input(Settled(request_id, outcome))
+        self.on_input(Settled(request_id, outcome), changes)
         return changes
 
     def cancel(self) -> None:
         """As `Session.cancel`."""
         super().cancel()
-        self._on_input(Cancelled())
+        self.on_input(Cancelled(), ())
 
     def prompted(self) -> Changes:
         """As `Session.prompted`."""
         changes = super().prompted()
-        self._on_input(Prompted())
+        self.on_input(Prompted(), changes)
         return changes
 
     def replayed(self) -> Changes:
         """As `Session.replayed`."""
         changes = super().replayed()
-        self._on_input(Replayed())
+        self.on_input(Replayed(), changes)
         return changes
 
     def use_draft(self, draft: Draft) -> None:
         """As `Session.use_draft`."""
         if draft is not self.draft:
             super().use_draft(draft)
-            self._on_input(DraftKnown(draft))
+            self.on_input(DraftKnown(draft), ())
 
     def without_transcript(self) -> "LoggedSession":
         """As `Session.without_transcript`; the new session is logged, too."""
-        after = LoggedSession(self.session_id, self._on_input, self.draft)
+        after = LoggedSession(self.session_id, self.on_input, self.draft)
         self.keep_settings(after)
-        self._on_input(StartedOver())
+        self.on_input(StartedOver(), ())
         return after
