@@ -77,7 +77,7 @@ peers: $(VENV)/.dev
 	@$(RUN)/python -m tests.peers
 
 clean:
-	rm -rf $(VENV) .peers .ci/venv-* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) .peers .ci/venv-* .ci/cache-* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A version manager may leave a command for a version that is not activated, and a distribution
