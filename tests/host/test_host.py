@@ -147,7 +147,7 @@ async def test_an_agent_that_crashes_in_a_turn_is_started_again(
         await state(hosted, "failed")
         assert hosted.failure is not None
         assert "divided by zero" in hosted.failure, "the end of its standard error"
-        host.restart(hosted.id)
+        await host.restart(hosted.id)
         await state(hosted, "idle", "failed")
         assert hosted.state == "idle"
         assert len(launches) == 2
@@ -270,11 +270,11 @@ async def test_sessions_and_agents_have_bounds() -> None:
         await ended(second)
         third = await host.new_session()
         with pytest.raises(TooMany):
-            host.restart(second.id)
+            await host.restart(second.id)
         await host.close_session(third.id)
         with pytest.raises(LocalError, match="still runs"):
-            host.restart(first.id)
-        host.restart(second.id)
+            await host.restart(first.id)
+        await host.restart(second.id)
         await state(second, "idle", "failed")
         second.prompt(["/crash"])
         await ended(second)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.host.test_hosted_session import STEPS, Walk, accept, replay
 from tests.support.costs import functions_called
 from tests.support.hosted import HostStage, hosting
+from tests.support.hosted_walk import STEPS, Walk, accept, replay
 from tests.support.idle_clock import simulated
 from tests.support.raw_agent import call, chunk
 from tests.web.mirror import Mirror

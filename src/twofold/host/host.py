@@ -8,12 +8,15 @@ never run as a command.
 
 import asyncio
 import os
+import secrets
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from twofold.client.known_sessions import known_sessions, title
@@ -25,11 +28,22 @@ from twofold.client.watching import ChangeCallback, Subscription
 from twofold.errors import LocalError, PeerError
 from twofold.host.agent_choice import ChosenAgent, choose_agent, is_name
 from twofold.host.hosted_session import QUEUED, HostedSession, StartsAgent, login_words
+from twofold.host.journal_log import JournalLog, read_session
 from twofold.host.kept_sessions import KeptSession, keep_session, read_sessions
 from twofold.host.known_agents import UnknownAgent, installed, known_agents
+from twofold.host.recovery import Recovery
 from twofold.host.session_facts import LONGEST_NAME, Fact
+from twofold.host.session_log import NO_LOG, SessionLog
+from twofold.host.session_log import QUEUED as QUEUED_EVENT
 from twofold.host.settings import Settings, load
 from twofold.host.state_files import state_file
+from twofold.journal.journal import (
+    Description,
+    Journal,
+    JournalFailed,
+    NotInJournal,
+    SessionRow,
+)
 from twofold.peer.problems import Problem, described, log
 from twofold.policy import Policy
 from twofold.rpc.errors import RequestFailed
@@ -44,6 +58,12 @@ LIST_RATE: Final = 5.0
 """How often changes of the list of sessions are reported, per second, at most."""
 LISTING: Final = 60.0
 """How many seconds an agent may take to start and to list its sessions."""
+MOST_COLD: Final = 500
+"""How many sessions of the journal are listed: the last ones."""
+MOST_READ: Final = 10
+"""How many sessions are read for one search."""
+CLOSED: Final = "closed"
+"""The state, in the journal, of a session that a person has closed."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -102,6 +122,8 @@ class Host:
         version: The protocol version to demand of agents.
         limits: How much it does at once.
         launch: Makes what starts an agent.
+        journal: Where sessions are kept, so that they outlive the host; the caller closes it.
+        idle_after: After how many seconds without work an agent is ended; None for never.
     """
 
     def __init__(
@@ -114,6 +136,8 @@ class Host:
         version: WantedVersion | None = None,
         limits: Limits | None = None,
         launch: Callable[[ChosenAgent, Path, Policy], StartsAgent] | None = None,
+        journal: Journal | None = None,
+        idle_after: float | None = None,
     ) -> None:
         self.cwd = Path(cwd).absolute()
         self.limits = limits or Limits()
@@ -122,6 +146,10 @@ class Host:
         self._policy = policy
         self._version = version
         self._launch = launch or self._process
+        self._journal = journal
+        self._idle_after = idle_after
+        self._described: dict[str, Description] = {}
+        self._describing: asyncio.Task[None] | None = None
         self._hosted: dict[str, HostedSession] = {}
         self._observers: list[OnSessions] = []
         self._shown: list[Fact] = []
@@ -129,6 +157,31 @@ class Host:
         self._listing: dict[tuple[str, str], asyncio.Task[list[Fact]]] = {}
         self._ending: set[HostedSession] = set()
         self._closed = False
+
+    async def open(self) -> None:
+        """List the sessions of the journal, the last ones only; those without a prompt are deleted.
+
+        Raises:
+            JournalFailed: The journal cannot be written.
+        """
+        if self._journal is None:
+            return
+        for row in await self._journal.sessions(limit=MOST_COLD):
+            if row.state == CLOSED or row.session in self._hosted:
+                continue
+            if row.first_words or await self._was_used(row.session):
+                self._hosted[row.session] = self._cold(row)
+            else:
+                await self._journal.delete(row.session)
+        self._changed()
+
+    async def _was_used(self, session: str) -> bool:
+        """Whether a prompt was entered, although the host ended before its list had it."""
+        assert self._journal is not None
+        async for events in self._journal.read(session):
+            if any(event.kind == QUEUED_EVENT for event in events):
+                return True
+        return False
 
     # ---- what there is
 
@@ -203,6 +256,7 @@ class Host:
 
     def _report(self) -> None:
         sessions = self.sessions
+        self._describe()
         if sessions == self._shown:
             return
         self._shown = sessions
@@ -269,27 +323,32 @@ class Host:
                 if (each.agent_session, each.agent_name) == (resume, place.name):
                     return each
         self._check_room()
-        settings, chosen = place.settings, place.agent
-        setup = SessionSetup(
-            mcp_servers=tuple(settings.mcp_servers()),
-            mode=mode or chosen.settings.mode,
-            options=chosen.settings.options,
-        )
+        identity = secrets.token_urlsafe(12)
+        log: SessionLog = NO_LOG
+        if self._journal is not None:
+            row = SessionRow(session=identity, agent=place.name, cwd=str(place.cwd))
+            await self._journal.open_session(row)
+            log = JournalLog(self._journal, identity)
+            self._check_room()  # others may have begun meanwhile
         hosted = HostedSession(
             place.name,
             place.cwd,
-            lambda: self._launch(chosen, place.cwd, self._policy(settings)),
-            command=chosen.command,
+            lambda: self._launch(place.agent, place.cwd, self._policy(place.settings)),
+            command=place.agent.command,
             log_in=place.log_in,
-            setup=setup,
+            setup=_setup(place, mode),
             resume=resume,
             on_change=self._changed,
             queued=self.limits.queued,
+            log=log,
+            identity=identity,
+            may_start=self._check_agents,
+            idle_after=self._idle_after,
         )
-        for warning in settings.warnings:
+        for warning in place.settings.warnings:
             hosted.add_warning(warning)
-        hosted.on_first_prompt = lambda: _keep(hosted, chosen)
-        kept = _kept(chosen).get(resume or "")
+        hosted.on_first_prompt = lambda: _keep(hosted, place.agent)
+        kept = _kept(place.agent).get(resume or "")
         if kept is not None:
             hosted.first_words = kept.first_words
             hosted.rename(kept.title)
@@ -298,10 +357,90 @@ class Host:
         self._changed()
         return hosted
 
+    def _cold(self, row: SessionRow) -> HostedSession:
+        """A session of the journal, whose agent is started when somebody sends a prompt."""
+        assert self._journal is not None
+        hosted: HostedSession
+
+        def start() -> StartsAgent:
+            place = self._find_place(row.agent, row.cwd)
+            hosted.set_up(place.agent.command, place.log_in, _setup(place, None))
+            hosted.on_first_prompt = lambda: _keep(hosted, place.agent)
+            return self._launch(place.agent, place.cwd, self._policy(place.settings))
+
+        hosted = HostedSession(
+            row.agent,
+            Path(row.cwd),
+            start,
+            on_change=self._changed,
+            queued=self.limits.queued,
+            log=JournalLog(self._journal, row.session),
+            identity=row.session,
+            read=self._read,
+            may_start=self._check_agents,
+            idle_after=self._idle_after,
+        )
+        hosted.first_words = row.first_words
+        hosted.last_activity = row.updated
+        kept = _Kept()
+        with suppress(msgspec.DecodeError):
+            kept = msgspec.json.decode(row.facts, type=_Kept)
+        hosted.listed_title = row.title
+        hosted.agent_session = kept.agent_session
+        hosted.rename(kept.title)
+        self._described[row.session] = _description(hosted)
+        return hosted
+
+    async def _read(self, hosted: HostedSession) -> Recovery:
+        """Read the log of a session, and open it to be written again."""
+        journal = self._journal
+        assert journal is not None
+        row = await journal.open_session(SessionRow(session=hosted.id))
+        log = hosted.log
+        assert isinstance(log, JournalLog)
+        log.begin(row.head)
+        return await read_session(journal, hosted.id, str(hosted.cwd), hosted.add_warning)
+
+    async def read_found(self, text: str) -> None:
+        """Read the logs of the sessions in which the journal finds a text, so that they can be
+        searched; some of them if there are many.
+        """
+        if self._journal is None:
+            return
+        found = dict.fromkeys(hit.session for hit in await self._journal.search(text))
+        unread = [
+            hosted
+            for identity in found
+            if (hosted := self._hosted.get(identity)) is not None and not hosted.is_read
+        ]
+        for hosted in unread[:MOST_READ]:
+            with suppress(LocalError):
+                await hosted.ready()
+
+    def _describe(self) -> None:
+        """Write what lists show of the sessions to the journal, as far as it has changed."""
+        if self._journal is None or (self._describing and not self._describing.done()):
+            return
+        found = {each.id: _description(each) for each in self._hosted.values()}
+        news = {
+            identity: description
+            for identity, description in found.items()
+            if self._described.get(identity) != description
+        }
+        if news:
+            self._describing = asyncio.create_task(self._write_descriptions(news))
+
+    async def _write_descriptions(self, news: dict[str, Description]) -> None:
+        assert self._journal is not None
+        for identity, description in news.items():
+            with suppress(NotInJournal):  # it was deleted meanwhile
+                await self._journal.describe(identity, **description)
+            self._described[identity] = description
+
     def _check_room(self) -> None:
         if self._closed:
             raise LocalError("This server is being stopped.")
-        if len(self._hosted) >= self.limits.sessions:
+        if sum(each.state != "cold" for each in self._hosted.values()) >= self.limits.sessions:
             advice = "Close one that is not needed any more."
             raise TooMany("sessions", self.limits.sessions, advice)
         self._check_agents()
@@ -314,28 +453,50 @@ class Host:
             advice = "Close a session that is not needed any more."
             raise TooMany("agents running", self.limits.agents, advice)
 
-    def restart(self, session_id: str) -> None:
+    async def restart(self, session_id: str) -> None:
         """Start the agent of a session again, and resume the session.
 
         Raises:
             NoSuchSession: The host has no such session.
             TooMany: There are too many agents.
+            JournalFailed: The journal still cannot be written.
             LocalError: The agent still runs.
         """
         hosted = self.find(session_id)
         self._check_agents(besides=hosted)  # its own agent ends before it is started again
+        if hosted.is_lost and self._journal is not None:
+            await self._journal.resume()
+            hosted.read_again(self._read)
+        await hosted.ready()
         hosted.restart()
 
     async def close_session(self, session_id: str) -> None:
-        """End the agent of a session, and forget the session; raises `NoSuchSession`."""
+        """End the agent of a session, and forget the session; raises `NoSuchSession`.
+
+        A journal keeps it all the same.
+        """
         hosted = self.find(session_id)
         del self._hosted[session_id]
         self._changed()
         self._ending.add(hosted)
         try:
             await hosted.close()
+            await self._close_in_journal(hosted)
         finally:
             self._ending.discard(hosted)
+
+    async def _close_in_journal(self, hosted: HostedSession) -> None:
+        self._described.pop(hosted.id, None)
+        if self._journal is None:
+            return
+        with suppress(JournalFailed, NotInJournal):
+            if hosted.first_words:
+                description = _description(hosted)
+                description["state"] = CLOSED
+                await self._journal.describe(hosted.id, **description)
+                await self._journal.close_session(hosted.id)
+            else:
+                await self._journal.delete(hosted.id)
 
     async def delete(self, session_id: str) -> None:
         """Have the agent delete a session for good, and close it.
@@ -346,9 +507,12 @@ class Host:
             NotSupported: The agent cannot delete sessions.
             RequestFailed: The agent refused.
         """
-        await self.find(session_id).delete()
+        hosted = self.find(session_id)
+        await hosted.delete()
         if session_id in self._hosted:
             await self.close_session(session_id)
+        if self._journal is not None:
+            await self._journal.delete(session_id)
 
     def rename(self, session_id: str, title: str) -> None:
         """Give a session a title; agents have no request for that, so it is kept here.
@@ -377,9 +541,24 @@ class Host:
         )
         if listing:
             await asyncio.wait(listing)
+        await self._leave_journal()
         if self._changes is not None:
             self._changes.close()
         self._observers = []
+
+    async def _leave_journal(self) -> None:
+        if self._journal is None:
+            return
+        if self._describing is not None:
+            await asyncio.wait([self._describing])
+        with suppress(LocalError):
+            for hosted in self._hosted.values():
+                if hosted.first_words:
+                    description = _description(hosted)
+                    description["state"] = "cold"
+                    await self._journal.describe(hosted.id, **description)
+                else:
+                    await self._journal.delete(hosted.id)
 
     # ---- sessions that an agent has
 
@@ -489,6 +668,33 @@ class _Place(Struct, frozen=True):
     settings: Settings
     log_in: str
     """The command with which a person logs in at a terminal."""
+
+
+class _Kept(Struct):
+    """What a journal keeps beside the fields of a session."""
+
+    agent_session: str | None = None
+    title: str = ""
+    """The title that a person gave it."""
+
+
+def _description(hosted: HostedSession) -> Description:
+    kept = _Kept(hosted.agent_session, hosted.own_title)
+    return {
+        "title": hosted.title,
+        "first_words": hosted.first_words,
+        "state": hosted.state,
+        "facts": msgspec.json.encode(kept),
+    }
+
+
+def _setup(place: _Place, mode: str | None) -> SessionSetup:
+    chosen = place.agent.settings
+    return SessionSetup(
+        mcp_servers=tuple(place.settings.mcp_servers()),
+        mode=mode or chosen.mode,
+        options=chosen.options,
+    )
 
 
 def _kept(agent: ChosenAgent) -> dict[str, KeptSession]:

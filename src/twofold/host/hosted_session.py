@@ -16,7 +16,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
@@ -139,9 +139,9 @@ class HostedSession:
         queued: How many prompts may be queued.
         give_up: How many seconds an agent has to end a turn that was cancelled.
         log: Where it is written what happens.
-        identity: The id of a session of an earlier host; None for a new one.
-        read: Reads the log of that session; it is called when somebody needs more than the facts
-            of a list.
+        identity: Its id at its host; by default one is made.
+        read: Reads the log of a session of an earlier host, which is cold; it is called when
+            somebody needs more than the facts of a list.
         may_start: Called before the agent of a cold session is started; raises if it may not be.
         idle_after: After how many seconds without work the agent is ended, if the session can be
             resumed; None for never.
@@ -189,6 +189,10 @@ class HostedSession:
         self._setup = setup
         self._on_change = on_change
         self._give_up = give_up
+        self.log = log
+        """Where it is written what happens."""
+        self.listed_title = ""
+        """The title as lists show it, until the log is read."""
         self._writer = SessionWriter(log, self._soon, self._lose_log)
         self._writer.is_paused = read is not None
         self._read = read
@@ -196,8 +200,9 @@ class HostedSession:
         self._may_start = may_start
         self._idle_after = idle_after
         self._cooling: asyncio.TimerHandle | None = None
-        self._cold = identity is not None
+        self._cold = read is not None
         self._can_resume = False
+        self._lost = False
         self._turned_away = False
         """An observer asked for a frame meanwhile."""
         self._state = LoggedSession("", self._on_input)
@@ -247,6 +252,8 @@ class HostedSession:
     @property
     def title(self) -> str:
         """The title that a person or the agent gave it, or what was sent first."""
+        if self._read is not None and self.listed_title:
+            return self.listed_title
         given = self._title or shortened(self._live.session.title or "", LONGEST_NAME)
         return given or shortened(self.first_words, LONGEST_NAME) or "New session"
 
@@ -642,6 +649,10 @@ class HostedSession:
         self._runs.add(self._run)
         self._run.add_done_callback(self._runs.discard)
 
+    def set_up(self, command: Sequence[str], log_in: str, setup: SessionSetup) -> None:
+        """Use what the settings have now for the next start of the agent."""
+        self._command, self._log_in, self._setup = list(command), log_in, setup
+
     def restart(self) -> None:
         """Start the agent again, and resume the session.
 
@@ -825,10 +836,16 @@ class HostedSession:
 
     def _lose_log(self, error: LocalError) -> None:
         """Nothing can be kept any more: the agent is ended before more is lost."""
+        self._lost = True
         if self.failure is None:
             self._fail(sanitize(str(error)))
             if self._run is not None:
                 self._run.cancel()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether there is more of it here than the facts of a list; else see `ready`."""
+        return self._read is None
 
     async def ready(self) -> None:
         """Read the log of a session of an earlier host; what was going on has ended by then.
@@ -849,6 +866,7 @@ class HostedSession:
         self._live.seq += 1
         self.epoch, self._framed = secrets.token_urlsafe(6), self._live.seq
         self.agent_session = recovery.agent_session or self.agent_session
+        self.first_words = self.first_words or recovery.first_words
         self._resumed = self._resumed or bool(self.first_words)
         self._queue.restore(recovery.queue)
         self._questions.restore(recovery.answered)
@@ -857,6 +875,19 @@ class HostedSession:
         if block is not None:
             self._writer.remark(block, "")
         self._touch(*_FACTS)
+        with suppress(LocalError):  # then the session has failed, and shows it
+            await self._writer.kept()
+        self._make_frame(now=True)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the log failed: what is here is more than what was kept."""
+        return self._lost
+
+    def read_again(self, read: Callable[["HostedSession"], Awaitable[Recovery]]) -> None:
+        """Have `ready` read the log: what it does not have is dropped."""
+        self._read, self._lost = read, False
+        self._writer.is_paused = True
 
     def _check_read(self) -> None:
         if self._read is not None:

@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from twofold.client.known_sessions import shortened
 from twofold.convert.turns import failed_turn
 from twofold.host import session_log as log
 from twofold.host.prompt_queue import QueuedPrompt
 from twofold.host.questions import MOST_ANSWERED
-from twofold.host.session_facts import Fact
+from twofold.host.session_facts import LONGEST_NAME, Fact
 from twofold.journal.session_events import KINDS, read_input
 from twofold.rpc.errors import INTERNAL_ERROR
 from twofold.session.changes import Changes
@@ -45,6 +46,8 @@ class Recovery:
         """The id that the agent gave it."""
         self.failure: str | None = None
         """Why the agent ended, if it has not been started since."""
+        self.first_words = ""
+        """The first prompt that was entered, on one line."""
         self.answered: deque[Fact] = deque(maxlen=MOST_ANSWERED)
         """The last answers to questions."""
         self._prompts: dict[str, QueuedPrompt] = {}
@@ -81,6 +84,7 @@ class Recovery:
             case log.QUEUED:
                 prompt = log.read_prompt(body)
                 self._prompts[prompt.item] = prompt
+                self.first_words = self.first_words or shortened(prompt.text, LONGEST_NAME)
             case log.QUEUE:
                 self._items = list(log.read_items(body))
                 self._prompts = {prompt.item: prompt for prompt in self.queue}

@@ -302,6 +302,7 @@ class App:
         if chosen is None:
             known = ", ".join(_SUFFIXES)
             raise Refused(HTTPStatus.BAD_REQUEST, f"A session is exported as one of {known}.")
+        await hosted.ready()
         hosted.flush()
         session = hosted.live.session
         facts = (hosted.agent_name,)

@@ -171,6 +171,8 @@ class Observer:
                 if shared is not None:
                     self._number, self._since = shared.number, shared.seq
                     return shared.text
+            if feed.hosted.is_keeping:
+                return None  # a frame follows once everything is kept
             feed.hosted.flush()  # what is read now has to fit the frames that follow
             if self._epoch != feed.epoch:
                 self._series = self._opened()

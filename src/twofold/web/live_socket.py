@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Final, Protocol, TypeAlias, assert_never
 
 import msgspec
 
@@ -73,6 +73,9 @@ GOING: Final = 1001
 STALLED_CODE: Final = 4408
 TOO_MANY: Final = 1013
 """Codes with which a socket is closed."""
+
+Facts: TypeAlias = Mapping[str, Any]
+"""What an answer has beside its type and its id."""
 
 _log = logging.getLogger("twofold.web")
 
@@ -312,7 +315,9 @@ class _Connection:
         self._tasks.discard(task)
         self._has_room.set()
 
-    async def _finish(self, work: Awaitable[Mapping[str, Any]], identity: int | None) -> None:
+    async def _finish(
+        self, work: Awaitable[Mapping[str, Any] | None], identity: int | None
+    ) -> None:
         try:
             async with asyncio.timeout(ANSWERED):
                 done = await work
@@ -322,7 +327,8 @@ class _Connection:
         except Exception as error:
             self._answer(_failed(error, identity))
         else:
-            self._done(identity, done)
+            if done is not None:
+                self._done(identity, done)
 
     def _done(self, identity: int | None, facts: Mapping[str, Any]) -> None:
         if identity is not None:
@@ -330,13 +336,14 @@ class _Connection:
 
     # ---- requests
 
-    def _handle(
-        self, request: AnyRequest
-    ) -> Mapping[str, Any] | Awaitable[Mapping[str, Any]] | None:
+    def _handle(self, request: AnyRequest) -> Facts | Awaitable[Facts | None] | None:
         """Do what is asked: returns the facts of the answer, or None if it is sent later."""
         host, by = self._host, self.guest.name
         match request:
             case Open():
+                hosted = host.find(request.session)
+                if not hosted.is_read:
+                    return self._observe_once_read(request, hosted)
                 self._observe(request)
                 return None
             case MoveWindow():
@@ -347,17 +354,21 @@ class _Connection:
             case Prompt():
                 hosted = self._hosted
                 able = hosted.facts()["session"]["capabilities"]["embedded"]
-                return {"item": hosted.prompt(prompt_parts(request, embedded=able), by)}
+                item = hosted.prompt(prompt_parts(request, embedded=able), by)
+                return _once_kept(hosted, {"item": item})
             case EditQueued():
                 self._hosted.edit_queued(request.item, request.text)
+                return _once_kept(self._hosted, {})
             case RemoveQueued():
                 self._hosted.remove_queued(request.item)
+                return _once_kept(self._hosted, {})
             case SendQueued():
                 self._hosted.send_queued(request.item)
             case Cancel():
                 self._hosted.cancel(by)
             case Answer():
                 self._hosted.answer(request.question, request.option, by, request.reason)
+                return _once_kept(self._hosted, {})
             case SetOption():
                 return _nothing(self._hosted.set_option(request.control, request.value))
             case NewSession():
@@ -371,7 +382,7 @@ class _Connection:
             case DeleteSession():
                 return _nothing(host.delete(request.session))
             case RestartSession():
-                host.restart(request.session)
+                return _nothing(host.restart(request.session))
             case RenameSession():
                 host.rename(request.session, request.title)
             case Search():
@@ -387,6 +398,10 @@ class _Connection:
         if self._observer is None:
             raise BadRequest("Open a session first.")
         return self._host.find(self._observer.session_id)
+
+    async def _observe_once_read(self, request: Open, hosted: HostedSession) -> None:
+        await hosted.ready()
+        self._observe(request)
 
     def _observe(self, request: Open) -> None:
         hosted = self._host.find(request.session)
@@ -414,6 +429,8 @@ class _Connection:
     async def _search(self, request: Search) -> Mapping[str, Any]:
         wanted = request.session
         every = [wanted] if wanted else [each["id"] for each in self._host.sessions]
+        if not wanted:
+            await self._host.read_found(request.text)
         found: list[Any] = []
         for session in every:
             with suppress(NoSuchSession):
@@ -430,6 +447,12 @@ class _Connection:
         positions = await asyncio.to_thread(best_paths, text[:1000], listing.folded, PATHS)
         paths = [listing.paths[position] for position in positions]
         return {"paths": [path for path in paths if one_line(path) == path]}
+
+
+async def _once_kept(hosted: HostedSession, facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The facts of the answer, once what was asked for cannot be lost any more."""
+    await hosted.kept()
+    return facts
 
 
 async def _nothing(work: Awaitable[None]) -> Mapping[str, Any]:
