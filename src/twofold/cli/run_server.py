@@ -11,7 +11,8 @@ import socket
 import ssl
 import time
 import webbrowser
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,13 +22,15 @@ from twofold.cli.output import Output
 from twofold.client.negotiate import WantedVersion
 from twofold.errors import LocalError
 from twofold.host.host import Host, MakePolicy
-from twofold.host.state_files import state_file
+from twofold.host.state_files import default_journal, state_file
+from twofold.journal.sqlite import SqliteJournal
 from twofold.text import sanitize
 from twofold.web.access import Access, Place, Tokens, read_tokens
 from twofold.web.app import App
 from twofold.web.server import Server, certificate, listen
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_RETAINED: Final = 3600.0  # seconds between two looks for sessions to delete
 _ASKED: Final = 5.0  # seconds that the server has to answer `--link`
 _REDIRECT: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Twofold</title>
@@ -62,6 +65,14 @@ class Served(Struct, frozen=True):
     """Whether a browser is opened."""
     home: str
     """The user's home directory."""
+    journal: Path | None
+    """Where sessions are kept; None for the state directory."""
+    keep: float | None
+    """After how many seconds without a change a session is deleted."""
+    keep_size: int | None
+    """How many bytes all sessions may have."""
+    idle_after: float | None
+    """After how many seconds without work an agent is ended."""
 
 
 async def run_server(served: Served, output: Output) -> int:
@@ -80,14 +91,22 @@ async def run_server(served: Served, output: Output) -> int:
     if served.cert is not None and served.key is not None:
         tls = certificate(served.cert, served.key)
     listening = listen(served.address, served.port)
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         stack.callback(listening.close)
+        journal = await SqliteJournal.open(served.journal or default_journal())
+        stack.push_async_callback(journal.close)
         place = place_of(served, listening)
         access = Access(place, tokens, time.time)
         policy: MakePolicy = served.policy
         version: WantedVersion | None = served.version
         host = Host(
-            served.words, dashes=served.dashes, cwd=served.cwd, policy=policy, version=version
+            served.words,
+            dashes=served.dashes,
+            cwd=served.cwd,
+            policy=policy,
+            version=version,
+            journal=journal,
+            idle_after=served.idle_after,
         )
         app = App(host, access, behind_proxy=bool(served.proxy), home=served.home)
         server = Server(app, listening, tls=tls, tokens=folder if tokens else None)
@@ -101,13 +120,27 @@ async def run_server(served: Served, output: Output) -> int:
         stack.callback(_forget, _write_address(folder, place, listening, is_tls=tls is not None))
         _handle_signals(server, host)
         try:
+            await host.open()
             await host.new_session()
+            retaining = asyncio.create_task(_retain(journal, served))
+            stack.callback(retaining.cancel)
             running = asyncio.create_task(server.run())
             _invite(served, access, folder, output, stack)
             await running
         finally:
             await host.close()
     return 0
+
+
+async def _retain(journal: SqliteJournal, served: Served) -> None:
+    """Delete what is too old or too much, from time to time; never a session that is open."""
+    keep = timedelta(seconds=served.keep) if served.keep is not None else None
+    while keep is not None or served.keep_size is not None:
+        try:
+            await journal.retain(keep, served.keep_size)
+        except LocalError as error:
+            logging.getLogger("twofold").warning("Old sessions are not deleted: %s", error)
+        await asyncio.sleep(_RETAINED)
 
 
 def place_of(served: Served, listening: socket.socket) -> Place:
@@ -158,7 +191,9 @@ class _Lines:
 # ---- the way in --------------------------------------------------------------------------------
 
 
-def _invite(served: Served, access: Access, folder: Path, output: Output, stack: ExitStack) -> None:
+def _invite(
+    served: Served, access: Access, folder: Path, output: Output, stack: AsyncExitStack
+) -> None:
     """Print where the page is, and open it."""
     url = access.place.url
     if not served.has_access:

@@ -14,7 +14,7 @@ import click
 
 from twofold.cli.completers import complete_command
 from twofold.cli.interrupts import raise_on_interrupt
-from twofold.cli.options import AgentCommand
+from twofold.cli.options import AgentCommand, duration, size_in_bytes
 from twofold.cli.output import Output
 from twofold.cli.rules import policy_of, rules
 from twofold.errors import LocalError, TwofoldError
@@ -86,6 +86,31 @@ class NeedsExtra(LocalError):
     help="Let every program and every user of this machine in, as a controller.",
 )
 @click.option(
+    "--journal",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep sessions in this file.  [default: journal/sessions.db in the state directory]",
+)
+@click.option(
+    "--keep",
+    metavar="DURATION",
+    callback=duration,
+    help="Delete sessions in which nothing has happened for so long, as in 90d.",
+)
+@click.option(
+    "--keep-size",
+    metavar="SIZE",
+    callback=size_in_bytes,
+    help="Delete the oldest sessions when all of them need more than this, as in 10G.",
+)
+@click.option(
+    "--idle-after",
+    metavar="DURATION",
+    callback=duration,
+    default="30m",
+    show_default=True,
+    help="End an agent without work after this time; the next prompt starts it again.",
+)
+@click.option(
     "--link",
     is_flag=False,
     flag_value="controller",
@@ -100,7 +125,8 @@ class NeedsExtra(LocalError):
 def serve(command: tuple[str, ...], dashes: bool, **options: Any) -> None:
     """See and steer sessions in a browser.
 
-    Starts a server on this machine and opens its page. NAME is one of `twofold agents`, and COMMAND
+    Starts a server on this machine and opens its page. Its sessions are kept in a journal: they
+    outlive the server, and go on with the next prompt. NAME is one of `twofold agents`, and COMMAND
     starts any other agent; without both, the default agent of the settings answers, or else the
     demo agent. Ctrl-C ends the server and every agent that it started.
     """
@@ -156,6 +182,10 @@ def _served(command: tuple[str, ...], dashes: bool, options: dict[str, Any]) -> 
         has_access=not options["insecure_no_auth"],
         opens=not options["no_open"] and has_desktop(os.environ),
         home=os.path.expanduser("~"),
+        journal=options["journal"],
+        keep=options["keep"],
+        keep_size=options["keep_size"],
+        idle_after=options["idle_after"],
     )
 
 

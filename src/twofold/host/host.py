@@ -395,6 +395,10 @@ class Host:
         """Read the log of a session, and open it to be written again."""
         journal = self._journal
         assert journal is not None
+        if await journal.session(hosted.id) is None:  # it was too old, or too much
+            self._hosted.pop(hosted.id, None)
+            self._changed()
+            raise NotInJournal(hosted.id)
         row = await journal.open_session(SessionRow(session=hosted.id))
         log = hosted.log
         assert isinstance(log, JournalLog)

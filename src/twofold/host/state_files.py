@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from twofold.errors import LocalError
+
 MOST_ENTRIES: Final = 1000
 LARGEST: Final = 4 * 1024 * 1024
 """The largest size of the file in bytes; an entry larger than a quarter of it is not kept."""
@@ -108,3 +110,15 @@ def state_file(name: str) -> Path | None:
     except RuntimeError:
         return None
     return folder / "twofold" / name
+
+
+def default_journal() -> Path:
+    """The file that keeps the sessions of hosts, unless another one is named.
+
+    Raises:
+        LocalError: There is no home directory.
+    """
+    folder = state_file("journal")
+    if folder is None:
+        raise LocalError("There is no home directory to keep sessions in: set XDG_STATE_HOME.")
+    return folder / "sessions.db"
