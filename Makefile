@@ -16,7 +16,7 @@ CANDIDATES := $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3
 
 CODE := src tests scripts benchmarks docs/conf.py
 
-.PHONY: help demo web test lint docs bench mutants soak-typing soak-kills metrics peers clean
+.PHONY: help demo web test lint docs bench mutants soak-typing soak-kills soak-journal metrics peers clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -26,6 +26,7 @@ help:
 	@echo 'make mutants check that the unit tests notice changes of the source'
 	@echo 'make soak-typing  type at random moments into the client (RUNS, SEED)'
 	@echo 'make soak-kills  kill servers and look at their journals (RUNS, KILLS, SEED)'
+	@echo 'make soak-journal  kill processes that write a journal (RUNS, SEED)'
 	@echo 'make metrics print figures about the shape of the code'
 	@echo 'make clean   remove everything made here'
 
@@ -75,6 +76,9 @@ KILLS := 10
 
 soak-kills: $(VENV)/.dev
 	$(RUN)/python -m tests.support.host_kills --runs $(RUNS) --kills $(KILLS) --seed $(SEED) $(ARGS)
+
+soak-journal: $(VENV)/.dev
+	$(RUN)/python -m tests.support.killed_writers --runs $(RUNS) --seed $(SEED) $(ARGS)
 
 metrics: $(VENV)/.dev
 	$(RUN)/python -m scripts.metrics $(ARGS)

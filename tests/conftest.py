@@ -48,6 +48,8 @@ PROCESSES = {
     "client/test_terminals",
     "demo/test_scenarios",
     "host/test_host",
+    "journal/test_crashes",
+    "journal/test_sqlite_file",
     "peers/test_twofold_client",
     "support/test_terminal_stage",
     "term/test_client_attention",
