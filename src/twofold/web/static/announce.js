@@ -64,12 +64,18 @@ function wordsOf({ block }) {
   switch (block.type) {
     case "MessageBlock": {
       if (block.role === "thought" || block.role === "user") return "";
-      return (block.items ?? []).concat(block.tail ?? []).map(pieceWords).filter(Boolean).join(" ");
+      return (block.items ?? [])
+        .concat(block.tail ?? [])
+        .map(pieceWords)
+        .filter(Boolean)
+        .join(" ");
     }
     case "ToolCallBlock":
       return `${block.title}: ${block.word || block.status}`;
     default:
-      return [block.severity, block.title ?? block.text, block.description].filter(Boolean).join(": ");
+      return [block.severity, block.title ?? block.text, block.description]
+        .filter(Boolean)
+        .join(": ");
   }
 }
 

@@ -93,9 +93,12 @@ export class Attachments {
   refusal(file) {
     const { image, audio, embedded } = this.allowed;
     const name = file.name || "this file";
-    if (file.type.startsWith("image/") && !image) return `This agent takes no pictures: ${name} is not attached.`;
-    if (file.type.startsWith("audio/") && !audio) return `This agent takes no sounds: ${name} is not attached.`;
-    if (!/^(image|audio)\//.test(file.type) && !embedded) return `This agent takes no files: ${name} is not attached.`;
+    if (file.type.startsWith("image/") && !image)
+      return `This agent takes no pictures: ${name} is not attached.`;
+    if (file.type.startsWith("audio/") && !audio)
+      return `This agent takes no sounds: ${name} is not attached.`;
+    if (!/^(image|audio)\//.test(file.type) && !embedded)
+      return `This agent takes no files: ${name} is not attached.`;
     const size = this.items.reduce((sum, item) => sum + item.data.length * 0.75, file.size);
     return size > MOST_BYTES ? `${name} is too large: attachments may have 20 MB in all.` : "";
   }

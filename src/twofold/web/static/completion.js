@@ -41,7 +41,10 @@ export class Completion {
     const command = COMMAND.exec(before);
     if (command) {
       const found = this.commands.filter((each) => each.name.startsWith(command[1]));
-      const offers = found.map((each) => ({ text: `/${each.name} `, words: each.description || each.hint }));
+      const offers = found.map((each) => ({
+        text: `/${each.name} `,
+        words: each.description || each.hint,
+      }));
       this.show(offers, 0);
       return;
     }
@@ -52,9 +55,14 @@ export class Completion {
     }
     const start = before.length - mention[1].length - 1;
     try {
-      const { paths = [] } = await this.connection.request("complete", { text: mention[1].replace('"', "") });
+      const { paths = [] } = await this.connection.request("complete", {
+        text: mention[1].replace('"', ""),
+      });
       if (asked !== this.asked) return;
-      this.show(paths.map((/** @type {string} */ path) => ({ text: mentionOf(path) })), start);
+      this.show(
+        paths.map((/** @type {string} */ path) => ({ text: mentionOf(path) })),
+        start,
+      );
     } catch {
       this.close();
     }
@@ -76,7 +84,13 @@ export class Completion {
     this.menu.replaceChildren(
       ...this.offers.map((offer, number) => {
         const words = offer.words ? el("span", { class: "facts" }, offer.words) : null;
-        const made = el("li", { role: "option", id: `offer-${number}` }, offer.text.trim(), " ", words);
+        const made = el(
+          "li",
+          { role: "option", id: `offer-${number}` },
+          offer.text.trim(),
+          " ",
+          words,
+        );
         made.addEventListener("click", () => this.take(number));
         return made;
       }),

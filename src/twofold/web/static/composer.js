@@ -143,7 +143,13 @@ export class Composer {
     const isHeld = performance.now() < this.heldUntil;
     if (isHeld) this.hold();
     if (key === "Enter" && isHeld) event.preventDefault();
-    else if (key === "Enter" && !event.shiftKey && !event.altKey && !event.ctrlKey && !event.metaKey) {
+    else if (
+      key === "Enter" &&
+      !event.shiftKey &&
+      !event.altKey &&
+      !event.ctrlKey &&
+      !event.metaKey
+    ) {
       event.preventDefault();
       this.submit();
     } else if (key === "ArrowUp" && this.mayRecall(0)) this.recall(event, -1);
@@ -179,7 +185,9 @@ export class Composer {
    */
   drawQueue(queued, mayControl) {
     this.queue.hidden = !queued.length;
-    redraw(this.queue, [queued, mayControl], () => queued.map((each) => this.queuedItem(each, mayControl)));
+    redraw(this.queue, [queued, mayControl], () =>
+      queued.map((each) => this.queuedItem(each, mayControl)),
+    );
   }
 
   /**
@@ -187,14 +195,17 @@ export class Composer {
    * @param {boolean} mayControl
    */
   queuedItem(item, mayControl) {
-    const files = item.attachments?.length ? ` (${count(item.attachments.length, "attachment")})` : "";
+    const files = item.attachments?.length
+      ? ` (${count(item.attachments.length, "attachment")})`
+      : "";
     const state = item.held ? "Held" : "Queued";
     const words = el("span", { class: "words" }, el("b", {}, `${state}: `), item.text + files);
     const made = el("li", { class: item.held ? "held" : "" }, words);
     if (item.by) made.append(el("span", { class: "facts" }, `by ${item.by}`));
     if (!mayControl) return made;
     const name = item.text.slice(0, 40);
-    if (item.held) made.append(this.action(`Send ${name}`, "Send", () => this.ask("queue.send", item)));
+    if (item.held)
+      made.append(this.action(`Send ${name}`, "Send", () => this.ask("queue.send", item)));
     made.append(this.action(`Edit ${name}`, "Edit", () => this.edit(made, item)));
     made.append(this.action(`Remove ${name}`, "Remove", () => this.ask("queue.remove", item)));
     return made;
@@ -216,7 +227,9 @@ export class Composer {
    */
   ask(type, item, fields = {}) {
     const { item: id } = item;
-    this.connection.request(type, { item: id, ...fields }).catch((error) => report(error.message, "error"));
+    this.connection
+      .request(type, { item: id, ...fields })
+      .catch((error) => report(error.message, "error"));
   }
 
   /**

@@ -36,7 +36,9 @@ export class Controls {
     this.words = session ? stateWords(facts) : "";
     this.state.className = `state ${session?.state ?? ""}`;
     this.drawState();
-    redraw(this.controls, [controls, enabled], () => controls.map((each) => this.control(each, enabled)));
+    redraw(this.controls, [controls, enabled], () =>
+      controls.map((each) => this.control(each, enabled)),
+    );
     this.usage.textContent = facts.usage?.words ?? "";
   }
 
@@ -61,7 +63,12 @@ export class Controls {
       });
     };
     if (kind === "boolean") {
-      const box = el("input", { type: "checkbox", checked: value === true, disabled: !enabled, "data-part": part });
+      const box = el("input", {
+        type: "checkbox",
+        checked: value === true,
+        disabled: !enabled,
+        "data-part": part,
+      });
       box.addEventListener("change", () => set(box.checked, () => (box.checked = value === true)));
       return el("label", {}, box, ` ${name}`);
     }
@@ -72,7 +79,9 @@ export class Controls {
       el("option", { value: choice.value, selected: choice.value === value }, choice.name),
     );
     const select = el("select", { disabled: !enabled, "data-part": part }, ...options);
-    select.addEventListener("change", () => set(select.value, () => (select.value = String(value))));
+    select.addEventListener("change", () =>
+      set(select.value, () => (select.value = String(value))),
+    );
     return el("label", {}, el("span", {}, name), select);
   }
 }

@@ -135,7 +135,8 @@ export class Conversation {
    * @returns {Context}
    */
   context(key) {
-    const name = (/** @type {string} */ part) => (part === "side by side" ? part : `${key}/${part}`);
+    const name = (/** @type {string} */ part) =>
+      part === "side by side" ? part : `${key}/${part}`;
     const { id = "" } = this.mirror ?? {};
     return {
       key,
@@ -209,7 +210,9 @@ export class Conversation {
     if (!mirror || !this.isLive) return;
     const { stick } = this.list;
     const end = mirror.to ?? Infinity;
-    const lacks = (first - LEAST < mirror.from && mirror.from > 0) || (last + LEAST > end && end < mirror.count);
+    const lacks =
+      (first - LEAST < mirror.from && mirror.from > 0) ||
+      (last + LEAST > end && end < mirror.count);
     const tooMany = Math.min(end, mirror.count) - mirror.from > last - first + 6 * MARGIN;
     if (!lacks && !tooMany && !(stick && mirror.to !== null)) return;
     this.setWindow(Math.max(0, first - MARGIN), stick ? null : last + MARGIN);

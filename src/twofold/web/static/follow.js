@@ -141,7 +141,8 @@ export function currentLocation(mirror) {
   let last = null;
   for (let at = mirror.count - 1; at >= Math.max(0, mirror.count - LOOKED_AT); at -= 1) {
     const held = mirror.places.get(at);
-    const location = held?.block.type === "ToolCallBlock" ? held.block.locations?.at(-1) : undefined;
+    const location =
+      held?.block.type === "ToolCallBlock" ? held.block.locations?.at(-1) : undefined;
     if (!held || !location) continue;
     last ??= { location, version: held.version };
     if (!held.block.finished) return { location, version: held.version };

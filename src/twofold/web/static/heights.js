@@ -61,7 +61,8 @@ export class Heights {
    */
   top(at) {
     let sum = 0;
-    for (let node = Math.min(at, this.count); node > 0; node -= node & -node) sum += this.tree[node];
+    for (let node = Math.min(at, this.count); node > 0; node -= node & -node)
+      sum += this.tree[node];
     return sum;
   }
 

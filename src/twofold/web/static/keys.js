@@ -41,14 +41,18 @@ export class Keys {
 
   help() {
     const all = [...ELSEWHERE, ...this.bindings.map(({ key, words }) => [key, words])];
-    const rows = all.flatMap(([key, words]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, words)]);
+    const rows = all.flatMap(([key, words]) => [
+      el("dt", {}, el("kbd", {}, key)),
+      el("dd", {}, words),
+    ]);
     byId("keys").replaceChildren(...rows);
     this.dialog.showModal();
   }
 
   /** @param {KeyboardEvent} event */
   key(event) {
-    if (event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
+    if (event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]"))
+      return;
     const name = nameOf(event);
     if (name === "Escape") {
       event.preventDefault();

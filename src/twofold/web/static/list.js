@@ -223,7 +223,8 @@ export class List {
     if (this.scale === 1) this.inner.style.transform = `translateY(${heights.top(first)}px)`;
     else this.inner.style.transform = `translateY(${this.scroller.scrollTop + above}px)`;
     if (this.scale === 1 || this.stick) this.place();
-    if (this.scale !== 1) this.inner.style.transform = `translateY(${this.scroller.scrollTop + above}px)`;
+    if (this.scale !== 1)
+      this.inner.style.transform = `translateY(${this.scroller.scrollTop + above}px)`;
   }
 
   /** The places that have elements, from the first to behind the last. */

@@ -63,7 +63,11 @@ class Page {
       () => this.sessions.sessions,
       () => this.mirror?.id ?? "",
     );
-    this.keys = new Keys(this.bindings(), (event) => this.questions.key(event), () => this.escape());
+    this.keys = new Keys(
+      this.bindings(),
+      (event) => this.questions.key(event),
+      () => this.escape(),
+    );
     addEventListener("hashchange", () => this.route());
     byId("new").addEventListener("click", () => this.newSession.show());
     byId("search-open").addEventListener("click", () => this.search.show());
@@ -71,7 +75,9 @@ class Page {
     byId("sidebar").addEventListener("click", (/** @type {Event} */ event) => {
       if (event.target instanceof Element && event.target.closest("a")) this.showSidebar(false);
     });
-    byId("prompt").addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.promptKey(event));
+    byId("prompt").addEventListener("keydown", (/** @type {KeyboardEvent} */ event) =>
+      this.promptKey(event),
+    );
     showConnection("Connecting …");
   }
 
@@ -86,7 +92,9 @@ class Page {
   lost(delay) {
     this.setLive(false);
     const seconds = Math.ceil(delay / 1000);
-    showConnection(`The connection is lost. Trying again in ${seconds} s. What you write stays here.`);
+    showConnection(
+      `The connection is lost. Trying again in ${seconds} s. What you write stays here.`,
+    );
     this.refresh();
   }
 
@@ -96,7 +104,8 @@ class Page {
       case "welcome":
         this.welcome = message;
         this.newSession.refresh(message);
-        byId("who").textContent = message.role === "observer" ? `${message.name} (may only look)` : message.name;
+        byId("who").textContent =
+          message.role === "observer" ? `${message.name} (may only look)` : message.name;
         this.refresh();
         return;
       case "sessions":
@@ -174,7 +183,11 @@ class Page {
     if (seq < 0) mirror.setWindow(NOTHING, null);
     else mirror.keepArrived();
     try {
-      await this.connection.request("open", { session: id, ...since, window: [mirror.from, mirror.to] });
+      await this.connection.request("open", {
+        session: id,
+        ...since,
+        window: [mirror.from, mirror.to],
+      });
     } catch (error) {
       if (mirror !== this.mirror || !this.connection.isOpen) return;
       this.closed({ session: id, reason: /** @type {Error} */ (error).message });
@@ -195,7 +208,11 @@ class Page {
     this.setLive(true);
     mirror.settle();
     const { frame } = message;
-    this.apply(mirror, { ...frame, count: message.count, facts: { ...message.facts, ...frame.facts } });
+    this.apply(mirror, {
+      ...frame,
+      count: message.count,
+      facts: { ...message.facts, ...frame.facts },
+    });
     this.conversation.arrived();
     this.refresh();
   }
@@ -299,7 +316,9 @@ class Page {
 
   /** The composer, the question if there is one, the conversation, and around. */
   nextPane() {
-    const panes = [byId("question"), byId("prompt"), byId("conversation")].filter((each) => !each.hidden);
+    const panes = [byId("question"), byId("prompt"), byId("conversation")].filter(
+      (each) => !each.hidden,
+    );
     const at = panes.findIndex((each) => each.contains(document.activeElement));
     const next = panes[(at + 1) % panes.length];
     if (next.id === "question") this.questions.focus();
@@ -316,12 +335,28 @@ class Page {
       { key: "?", words: "this list" },
       { key: "Escape", words: "cancel the turn; leave a menu, a dialog or the question" },
       { key: "c", words: "write a prompt", run: () => this.composer.focus() },
-      { key: "F6", words: "from the question to the prompt to the conversation", run: () => this.nextPane() },
+      {
+        key: "F6",
+        words: "from the question to the prompt to the conversation",
+        run: () => this.nextPane(),
+      },
       { key: "j", words: "next block", run: () => this.conversation.step(1) },
       { key: "k", words: "previous block", run: () => this.conversation.step(-1) },
-      { key: "e", words: "to the end of the conversation", run: () => this.conversation.list.toEnd() },
-      { key: "t", words: "open or close all thoughts", run: () => this.conversation.toggleThoughts() },
-      { key: "f", words: "follow along: the file the agent is at", run: () => this.follow.setOpen(!this.follow.isOpen) },
+      {
+        key: "e",
+        words: "to the end of the conversation",
+        run: () => this.conversation.list.toEnd(),
+      },
+      {
+        key: "t",
+        words: "open or close all thoughts",
+        run: () => this.conversation.toggleThoughts(),
+      },
+      {
+        key: "f",
+        words: "follow along: the file the agent is at",
+        run: () => this.follow.setOpen(!this.follow.isOpen),
+      },
       { key: "/", words: "search", run: () => this.search.show() },
       { key: "s", words: "the list of sessions", run: () => this.focusSessions() },
       { key: "+", words: "new session", run: () => this.newSession.show() },

@@ -33,7 +33,11 @@ export class NewSession {
   /** @param {Welcome} welcome */
   refresh(welcome) {
     const options = welcome.agents.map(({ name, installed }) =>
-      el("option", { value: name, disabled: installed === false }, installed === false ? `${name} (not installed)` : name),
+      el(
+        "option",
+        { value: name, disabled: installed === false },
+        installed === false ? `${name} (not installed)` : name,
+      ),
     );
     const chosen = this.agent.value;
     this.agent.replaceChildren(...options);
@@ -76,7 +80,9 @@ export class NewSession {
     try {
       const { sessions = [] } = await this.connection.request("session.resumable", this.fields());
       const rows = sessions.map((/** @type {any} */ each) => this.keptRow(each));
-      this.kept.replaceChildren(...(rows.length ? rows : [el("li", { class: "facts" }, "The agent knows none.")]));
+      this.kept.replaceChildren(
+        ...(rows.length ? rows : [el("li", { class: "facts" }, "The agent knows none.")]),
+      );
     } catch (error) {
       this.kept.replaceChildren();
       this.error.textContent = /** @type {Error} */ (error).message;
@@ -86,7 +92,12 @@ export class NewSession {
   /** @param {{session: string, title?: string, cwd?: string, updated?: string}} kept */
   keptRow(kept) {
     const { session } = kept;
-    const resume = () => this.start("session.resume", { ...this.fields(), session, cwd: kept.cwd || this.fields().cwd });
+    const resume = () =>
+      this.start("session.resume", {
+        ...this.fields(),
+        session,
+        cwd: kept.cwd || this.fields().cwd,
+      });
     const updated = new Date(kept.updated ?? "");
     const time = Number.isNaN(updated.valueOf()) ? "" : updated.toLocaleString();
     const facts = [kept.cwd, time].filter(Boolean).join(" · ");

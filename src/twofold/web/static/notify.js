@@ -47,7 +47,8 @@ export class Notify {
     if (isAnother) return;
     const title = session.title || session.agent;
     if (fresh.length) this.send("The agent asks", `${title}: ${fresh[0].title}`);
-    else if (wasRunning && ["idle", "failed"].includes(session.state)) this.send("The turn has ended", title);
+    else if (wasRunning && ["idle", "failed"].includes(session.state))
+      this.send("The turn has ended", title);
   }
 
   /**

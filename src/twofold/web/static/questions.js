@@ -159,14 +159,34 @@ export class Questions {
    * @returns {Node[]}
    */
   content(question) {
-    const kind = question.kind ? el("span", { class: "facts" }, question.kind.replaceAll("_", " ")) : null;
-    const title = el("h2", { id: "question-title" }, question.title || "May the agent go on?", " ", kind);
+    const kind = question.kind
+      ? el("span", { class: "facts" }, question.kind.replaceAll("_", " "))
+      : null;
+    const title = el(
+      "h2",
+      { id: "question-title" },
+      question.title || "May the agent go on?",
+      " ",
+      kind,
+    );
     const parts = el("div", { class: "parts", id: "question-parts", tabindex: "0", role: "group" });
     parts.setAttribute("aria-label", "What would happen");
     parts.append(...question.parts.map((part, number) => this.part(part, number)));
     const more = this.waiting - 1;
-    const others = more ? el("p", { class: "facts" }, `${more} more ${more === 1 ? "question waits" : "questions wait"}`) : null;
-    const made = [title, parts, this.mayControl ? this.answers(question) : null, this.hint(), others];
+    const others = more
+      ? el(
+          "p",
+          { class: "facts" },
+          `${more} more ${more === 1 ? "question waits" : "questions wait"}`,
+        )
+      : null;
+    const made = [
+      title,
+      parts,
+      this.mayControl ? this.answers(question) : null,
+      this.hint(),
+      others,
+    ];
     return made.filter((each) => each !== null);
   }
 
@@ -178,9 +198,17 @@ export class Questions {
   answers(question) {
     const made = el("div", { class: "answers" });
     for (const { key, option } of choices(question)) {
-      const css = option.kind.startsWith("allow") ? "answer allow" : option.kind.startsWith("reject") ? "answer reject" : "answer";
+      const css = option.kind.startsWith("allow")
+        ? "answer allow"
+        : option.kind.startsWith("reject")
+          ? "answer reject"
+          : "answer";
       const press = () => this.answer(question, option);
-      const label = button(option.name, press, { class: css, "data-key": key, "data-part": option.option });
+      const label = button(option.name, press, {
+        class: css,
+        "data-key": key,
+        "data-part": option.option,
+      });
       if (key) label.append(" ", el("kbd", {}, key));
       made.append(label);
     }
@@ -258,7 +286,8 @@ export class Questions {
 
   /** @param {Question} question */
   askReason(question) {
-    const option = question.options.find((each) => each.kind === "reject_once") ??
+    const option =
+      question.options.find((each) => each.kind === "reject_once") ??
       question.options.find((each) => each.kind.startsWith("reject"));
     const answers = this.card.querySelector(".answers");
     if (!option || !answers) return;
@@ -286,7 +315,9 @@ export class Questions {
     });
     const reject = button("Reject", send, { class: "reject" });
     answers.replaceChildren(text, reject, button("Back", back, { class: "quiet" }));
-    this.hintElement()?.replaceChildren("Enter rejects and sends these words as the next prompt. Esc goes back.");
+    this.hintElement()?.replaceChildren(
+      "Enter rejects and sends these words as the next prompt. Esc goes back.",
+    );
     text.focus();
   }
 
@@ -310,7 +341,8 @@ export class Questions {
     if (!this.isOpen) return "There is no connection: it cannot be answered now.";
     if (!this.mayControl) return "A controller has to answer.";
     if (this.again) return `Press ${this.again} once more: this is for always.`;
-    if (isTextField(document.activeElement)) return "You are writing: keys do not answer. Press Tab in an empty line, or F6, to go to the question.";
+    if (isTextField(document.activeElement))
+      return "You are writing: keys do not answer. Press Tab in an empty line, or F6, to go to the question.";
     return quiet ? "A key answers." : "A key answers after one second without any key.";
   }
 
@@ -358,7 +390,9 @@ export class Questions {
 /** @param {unknown} element */
 export function isTextField(element) {
   if (element instanceof HTMLTextAreaElement || element instanceof HTMLSelectElement) return true;
-  return element instanceof HTMLInputElement && !["checkbox", "radio", "button"].includes(element.type);
+  return (
+    element instanceof HTMLInputElement && !["checkbox", "radio", "button"].includes(element.type)
+  );
 }
 
 /** @param {{[field: string]: any}} part */
@@ -371,6 +405,7 @@ function values(part) {
     row.style.setProperty("--depth", String(Math.min(12, each.depth ?? 0)));
     made.append(row);
   }
-  if (part.more) made.append(el("dd", { class: "facts" }, `${part.more} more values are not shown`));
+  if (part.more)
+    made.append(el("dd", { class: "facts" }, `${part.more} more values are not shown`));
   return made;
 }

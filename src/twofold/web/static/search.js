@@ -77,7 +77,8 @@ export class Search {
    */
   row(found, text) {
     const session = this.sessions().find((each) => each.id === found.session);
-    const title = this.everywhere.checked && session ? el("span", { class: "facts" }, titleOf(session)) : null;
+    const title =
+      this.everywhere.checked && session ? el("span", { class: "facts" }, titleOf(session)) : null;
     const words = el("span", {}, ...marked(found.text, text));
     return el("li", {}, el("a", { href: `#${found.session}/${found.at}` }, words, title));
   }
@@ -98,6 +99,8 @@ function marked(text, wanted) {
   return [
     document.createTextNode((start ? "…" : "") + text.slice(start, at)),
     el("mark", {}, text.slice(at, end)),
-    document.createTextNode(text.slice(end, end + AROUND) + (end + AROUND < text.length ? "…" : "")),
+    document.createTextNode(
+      text.slice(end, end + AROUND) + (end + AROUND < text.length ? "…" : ""),
+    ),
   ];
 }

@@ -50,7 +50,9 @@ export class SessionMenu {
   refresh(facts, enabled) {
     const { session } = facts;
     this.opener.disabled = !session;
-    redraw(this.menu, [session?.id, session?.state, enabled], () => (session ? this.items(session, enabled) : []));
+    redraw(this.menu, [session?.id, session?.state, enabled], () =>
+      session ? this.items(session, enabled) : [],
+    );
     this.drawFailure(session, enabled);
   }
 
@@ -60,19 +62,35 @@ export class SessionMenu {
    */
   items(session, enabled) {
     const item = (/** @type {string} */ text, /** @type {() => void} */ run) =>
-      button(text, () => {
-        this.menu.hidePopover();
-        run();
-      }, { disabled: !enabled, class: "item", "data-part": text });
+      button(
+        text,
+        () => {
+          this.menu.hidePopover();
+          run();
+        },
+        { disabled: !enabled, class: "item", "data-part": text },
+      );
     const exports = FORMATS.map(([format, text]) =>
-      el("a", { class: "item", href: `/session/${encodeURIComponent(session.id)}/export?format=${format}`, download: "" }, text),
+      el(
+        "a",
+        {
+          class: "item",
+          href: `/session/${encodeURIComponent(session.id)}/export?format=${format}`,
+          download: "",
+        },
+        text,
+      ),
     );
     return [
       item("Rename …", () => this.rename()),
       item("Start the agent again", () => this.sessions.act("restart", session.id)),
       ...exports,
-      item("Close the session …", () => this.ask("close", "Close this session? Its agent is ended.", "Close it")),
-      item("Delete the session …", () => this.ask("delete", "Delete this session, also where the agent keeps it?", "Delete it")),
+      item("Close the session …", () =>
+        this.ask("close", "Close this session? Its agent is ended.", "Close it"),
+      ),
+      item("Delete the session …", () =>
+        this.ask("delete", "Delete this session, also where the agent keeps it?", "Delete it"),
+      ),
     ];
   }
 
@@ -93,10 +111,14 @@ export class SessionMenu {
     const mirror = this.current();
     if (!mirror) return;
     byId("confirm-text").textContent = words;
-    const run = button(yes, () => {
-      this.confirm.close();
-      this.sessions.act(what, mirror.id);
-    }, { class: "reject" });
+    const run = button(
+      yes,
+      () => {
+        this.confirm.close();
+        this.sessions.act(what, mirror.id);
+      },
+      { class: "reject" },
+    );
     byId("confirm-yes").replaceChildren(run);
     this.confirm.showModal();
   }
@@ -106,11 +128,16 @@ export class SessionMenu {
    * @param {boolean} enabled
    */
   drawFailure(session, enabled) {
-    const failure = session?.state === "failed" ? (session.failure ?? "The agent has ended.") : null;
+    const failure =
+      session?.state === "failed" ? (session.failure ?? "The agent has ended.") : null;
     this.failure.hidden = failure === null;
     redraw(this.failure, [failure, enabled, session?.id], () => {
       if (failure === null || !session) return [];
-      const again = button("Start the agent again", () => this.sessions.act("restart", session.id), { disabled: !enabled });
+      const again = button(
+        "Start the agent again",
+        () => this.sessions.act("restart", session.id),
+        { disabled: !enabled },
+      );
       return [el("p", { class: "text" }, failure), again];
     });
   }

@@ -50,7 +50,10 @@ export class Sessions {
 
   draw() {
     const now = Date.now() / 1000;
-    const shown = this.sessions.map((each) => ({ ...each, ago: ago(now - (each.activity ?? now)) }));
+    const shown = this.sessions.map((each) => ({
+      ...each,
+      ago: ago(now - (each.activity ?? now)),
+    }));
     redraw(this.list, [shown, this.current], () => shown.map((each) => this.row(each)));
   }
 
@@ -62,7 +65,12 @@ export class Sessions {
     const words = session.words || STATES[state];
     const link = el(
       "a",
-      { href: `#${session.id}`, "data-part": session.id, "aria-current": session.id === this.current ? "page" : undefined, title: session.cwd },
+      {
+        href: `#${session.id}`,
+        "data-part": session.id,
+        "aria-current": session.id === this.current ? "page" : undefined,
+        title: session.cwd,
+      },
       el("span", { class: `dot ${state}`, "aria-hidden": "true" }),
       el("span", { class: "session-title" }, titleOf(session)),
       el("span", { class: "facts" }, facts),

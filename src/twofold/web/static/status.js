@@ -12,7 +12,10 @@ const MOST = 4;
  */
 export function report(text, tone = "info") {
   const list = /** @type {HTMLElement} */ (byId("reports"));
-  const close = button("×", () => made.remove(), { class: "quiet", "aria-label": "Close this report" });
+  const close = button("×", () => made.remove(), {
+    class: "quiet",
+    "aria-label": "Close this report",
+  });
   const made = el("div", { class: `report ${tone}` }, el("span", {}, text), close);
   list.append(made);
   while (list.children.length > MOST) list.firstElementChild?.remove();

@@ -37,7 +37,9 @@ export function diff(lines, context, part) {
     const body = el("div", { class: aside ? "diff aside" : "diff", tabindex: "0", role: "group" });
     body.setAttribute("aria-label", "Changes");
     const drawn = (/** @type {number} */ from, /** @type {number} */ to) =>
-      whole.slice(from, to).map((row, number) => rowOf(row, context, `${part} ${from + number}`, aside));
+      whole
+        .slice(from, to)
+        .map((row, number) => rowOf(row, context, `${part} ${from + number}`, aside));
     body.append(...folded(context, part, whole.length, SHOWN, "lines", drawn));
     const toggle = context.wide && hasTwoSides(lines);
     const swap = button(aside ? "Unified" : "Side by side", turn, {

@@ -28,5 +28,8 @@ const KINDS = {
  * @returns {Drawn}
  */
 export function draw(block, context) {
-  return (Object.hasOwn(KINDS, block.type) ? KINDS[block.type] : remarks.unknownBlock)(block, context);
+  return (Object.hasOwn(KINDS, block.type) ? KINDS[block.type] : remarks.unknownBlock)(
+    block,
+    context,
+  );
 }

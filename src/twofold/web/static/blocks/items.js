@@ -73,7 +73,12 @@ function plain(text, context, part) {
   const lines = shown.split("\n").flatMap(pieces);
   const made = el("div", { class: "output", tabindex: "0" });
   const draw = (/** @type {number} */ from, /** @type {number} */ to) => [
-    document.createTextNode(lines.slice(from, to).map((line, at) => (from + at && line.starts ? "\n" : "") + line.text).join("")),
+    document.createTextNode(
+      lines
+        .slice(from, to)
+        .map((line, at) => (from + at && line.starts ? "\n" : "") + line.text)
+        .join(""),
+    ),
   ];
   made.append(...folded(context, part, lines.length, SHOWN_LINES, "lines", draw));
   const copy = copyButton("Copy this text", () => shown);

@@ -29,7 +29,15 @@ export class MarkdownText {
   constructor(root) {
     this.root = root;
     /** @type {State} */
-    this.state = { open: [], code: null, body: null, aligns: [], paragraph: null, part: null, length: 0 };
+    this.state = {
+      open: [],
+      code: null,
+      body: null,
+      aligns: [],
+      paragraph: null,
+      part: null,
+      length: 0,
+    };
     /** @type {ChildNode[] | null} what is to be taken away with the tail */
     this.loose = null;
     /** @type {State | null} */
@@ -113,7 +121,8 @@ export class MarkdownText {
         this.table(block, parent);
         return;
       case "TableRow":
-        if (this.state.body) this.append(this.state.body, row(block.cells ?? [], this.state.aligns));
+        if (this.state.body)
+          this.append(this.state.body, row(block.cells ?? [], this.state.aligns));
         return;
       default:
         this.append(parent, el("p", { class: "facts" }, `[${block.type}]`));
@@ -125,7 +134,9 @@ export class MarkdownText {
     const { state } = this;
     state.code = state.body = state.paragraph = null;
     // a blank line ends a quote that it is not in; a list goes on after it
-    const end = state.open.findIndex((each, depth) => depth >= within.length && each.kind === "quote");
+    const end = state.open.findIndex(
+      (each, depth) => depth >= within.length && each.kind === "quote",
+    );
     if (end >= 0) state.open.length = end;
   }
 
@@ -277,7 +288,8 @@ function span(span) {
   if (span.emphasis) made = el("em", {}, made);
   if (span.strong) made = el("strong", {}, made);
   if (span.url) made = link(span.url, made);
-  else if (span.target && span.target !== span.text) made = el("span", {}, made, ` (${span.target})`);
+  else if (span.target && span.target !== span.text)
+    made = el("span", {}, made, ` (${span.target})`);
   return made;
 }
 

@@ -51,7 +51,9 @@ const picture = (url, item) => {
   const image = el("img", { src: url, alt: item.text ?? "", decoding: "async" });
   // enlarged, and not blurred by that
   image.addEventListener("load", () => image.classList.toggle("small", image.naturalWidth < 160));
-  image.addEventListener("error", () => image.replaceWith(el("p", { class: "facts" }, "This picture cannot be shown.")));
+  image.addEventListener("error", () =>
+    image.replaceWith(el("p", { class: "facts" }, "This picture cannot be shown.")),
+  );
   return image;
 };
 

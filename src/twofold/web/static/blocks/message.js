@@ -65,7 +65,10 @@ function thought(body, context) {
   const element = details(context, "thought", summary, { class: "message thought" }, body);
   const grown = () => {
     if ((words.textContent ?? "").length > FIRST_WORDS) return;
-    const text = (body.textContent ?? "").slice(0, 4 * FIRST_WORDS).replace(/\s+/g, " ").trim();
+    const text = (body.textContent ?? "")
+      .slice(0, 4 * FIRST_WORDS)
+      .replace(/\s+/g, " ")
+      .trim();
     words.textContent = text.length > FIRST_WORDS ? `${text.slice(0, FIRST_WORDS)}…` : text;
   };
   return { element, grown };

@@ -16,7 +16,11 @@ export function plan(block) {
   const list = el("ol", { class: "plan" });
   for (const step of steps) {
     const mark = el("span", { class: "mark", "aria-hidden": "true" }, step.mark ?? "");
-    const status = el("span", { class: "hidden-label" }, ` (${(step.status ?? "").replace("_", " ")})`);
+    const status = el(
+      "span",
+      { class: "hidden-label" },
+      ` (${(step.status ?? "").replace("_", " ")})`,
+    );
     list.append(el("li", { class: step.status ?? "" }, mark, " ", step.text, status));
   }
   return el("div", {}, text, steps.length ? list : null);

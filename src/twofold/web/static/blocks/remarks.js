@@ -21,7 +21,9 @@ const paragraph = (text) => (text ? el("p", { class: "text" }, text) : null);
 export function notice(block) {
   const tone = ["warning", "error"].includes(block.severity) ? block.severity : "info";
   const words = el("p", {}, el("b", {}, `${block.severity}: ${block.title}`));
-  return { element: el("section", { class: `notice ${tone}` }, words, paragraph(block.description)) };
+  return {
+    element: el("section", { class: `notice ${tone}` }, words, paragraph(block.description)),
+  };
 }
 
 /**

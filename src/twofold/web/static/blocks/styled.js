@@ -25,7 +25,8 @@ export function styledText(text, style) {
   for (const word of style.split(" ")) {
     if (word === "on") ground = true;
     else if (SWITCHES.has(word)) made.classList.add(word);
-    else if (NAMED.test(word)) made.classList.add(`${ground ? "b" : "f"}-${word.replace("bright_", "")}`);
+    else if (NAMED.test(word))
+      made.classList.add(`${ground ? "b" : "f"}-${word.replace("bright_", "")}`);
     else if (RGB.test(word)) made.style.setProperty(ground ? "background-color" : "color", word);
   }
   return made;

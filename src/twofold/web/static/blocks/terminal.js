@@ -14,7 +14,8 @@ import { styledRow } from "./styled.js";
  */
 export function terminal(item) {
   const screen = el("pre", { class: "terminal", tabindex: "0" });
-  if (item.command) screen.append(el("span", { class: "command" }, commandText(item.command)), "\n");
+  if (item.command)
+    screen.append(el("span", { class: "command" }, commandText(item.command)), "\n");
   if (item.hidden) {
     const words = `${item.hidden.toLocaleString("en")} earlier lines are not shown`;
     screen.append(el("span", { class: "dim" }, words), "\n");

@@ -37,7 +37,9 @@ export function toolCall(block, context) {
     locationList(unnamed(block), context),
     items,
     ...(block.permissions ?? []).map(permission),
-    ...(block.decisions ?? []).map((/** @type {string} */ words) => el("p", { class: "remark" }, words)),
+    ...(block.decisions ?? []).map((/** @type {string} */ words) =>
+      el("p", { class: "remark" }, words),
+    ),
   );
   return { element, grow };
 }
@@ -64,7 +66,8 @@ function headOf(block) {
 function unnamed(block) {
   const items = /** @type {Piece[]} */ (block.items ?? []);
   const named = new Set(
-    items.flatMap((item) => (item.type === "DiffItem" ? (item.lines ?? []) : []))
+    items
+      .flatMap((item) => (item.type === "DiffItem" ? (item.lines ?? []) : []))
       .filter((line) => line.kind === "file")
       .map((line) => line.text.replace(/ \(new file\)$/, "")),
   );
