@@ -80,6 +80,7 @@ PROCESSES = {
     "web/test_page_people",
     "web/test_page_questions",
     "web/test_page_scenarios",
+    "web/test_page_source",
     "web/test_page_walk",
 }
 
@@ -130,7 +131,7 @@ def node_sdk() -> Path:
 
 @pytest.fixture(scope="session")
 def page_checkers() -> Path:
-    """The folder of the npm packages that check the page: `typescript` and `axe-core`."""
+    """The folder of the npm packages that check the page: `typescript`, `axe-core` and `biome`."""
     return _or_skip(install.page_checkers)
 
 

@@ -19,8 +19,8 @@ PEERS = ROOT / ".peers"
 NODE_SDK = "@agentclientprotocol/sdk"
 # zod is what the SDK leaves to its user to install; pinned, for it is what refuses values.
 NODE_PACKAGES = (f"{NODE_SDK}@2.4.0", "zod@4.6.7")
-# What the tests of the web page need: a checker of types and one of accessibility.
-PAGE_PACKAGES = ("typescript@7.0.2", "axe-core@4.14.0")
+# What the tests of the web page need: a checker of types, one of accessibility, and one of style.
+PAGE_PACKAGES = ("typescript@7.0.2", "axe-core@4.14.0", "@biomejs/biome@2.6.7")
 # What most pages render Markdown with, for the benchmarks.
 MARKED = "marked 18.2.0"
 PYTHON_SDKS = ("0.12.1", "1.0.0rc3")
@@ -44,7 +44,7 @@ def node_sdk() -> Path:
 
 
 def page_checkers() -> Path:
-    """The folder that has the packages `typescript` and `axe-core`."""
+    """The folder that has the packages `typescript`, `axe-core` and `biome`."""
     return _node_modules("page", PAGE_PACKAGES, "axe-core")
 
 

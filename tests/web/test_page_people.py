@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.peers import install
 from tests.support.browser import PHONE
 from tests.support.page_blocks import agent, paragraph, plain, question, text_item, tool_call
 from tests.support.page_server import PageServer, Played
@@ -167,8 +166,3 @@ def test_a_notification_is_sent_when_a_question_waits(
         "The agent asks: Session one: Run this command?",
         "The turn has ended: Session one",
     ]
-
-
-def test_the_types_of_the_page_are_right(page_checkers: Path) -> None:
-    project = Path(__file__).parent / "tsconfig.json"
-    install.run_installer(str(page_checkers / ".bin" / "tsc"), "-p", str(project))

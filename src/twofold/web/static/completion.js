@@ -37,7 +37,8 @@ export class Completion {
   /** Looks what could be completed where the cursor is. */
   async look() {
     const before = this.text.value.slice(0, this.text.selectionStart);
-    const asked = (this.asked += 1);
+    this.asked += 1;
+    const { asked } = this;
     const command = COMMAND.exec(before);
     if (command) {
       const found = this.commands.filter((each) => each.name.startsWith(command[1]));

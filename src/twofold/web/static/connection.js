@@ -113,7 +113,8 @@ export class Connection {
     if (!socket || socket.readyState !== WebSocket.OPEN) {
       return Promise.reject(new Error("There is no connection to the server."));
     }
-    const id = (this.lastId += 1);
+    this.lastId += 1;
+    const id = this.lastId;
     const text = JSON.stringify({ type, id, ...fields });
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {

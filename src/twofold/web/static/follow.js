@@ -5,8 +5,8 @@
  * @import {Mirror} from "./mirror.js"
  */
 
-import { styledRow } from "./blocks/styled.js";
 import { placeName } from "./blocks/locations.js";
+import { styledRow } from "./blocks/styled.js";
 import { byId, el } from "./elements.js";
 
 /** So many of the last places are looked through for a location. */
@@ -86,7 +86,8 @@ export class Follow {
     const wanted = JSON.stringify([mirror?.id, location.path, location.line, version]);
     if (!mirror || wanted === this.shown) return;
     this.shown = wanted;
-    const asked = (this.asked += 1);
+    this.asked += 1;
+    const { asked } = this;
     this.name.textContent = placeName(location);
     this.name.title = location.path;
     try {

@@ -22,12 +22,12 @@ export class Keys {
   /**
    * @param {Binding[]} bindings
    * @param {(event: KeyboardEvent) => boolean} question takes a key for the question
-   * @param {() => void} escape
+   * @param {() => void} leave leaves what is open
    */
-  constructor(bindings, question, escape) {
+  constructor(bindings, question, leave) {
     this.bindings = bindings;
     this.question = question;
-    this.escape = escape;
+    this.leave = leave;
     this.dialog = /** @type {HTMLDialogElement} */ (byId("help"));
     this.single = /** @type {HTMLInputElement} */ (byId("single-keys"));
     this.single.checked = localStorage.getItem("single keys") !== "no";
@@ -56,7 +56,7 @@ export class Keys {
     const name = nameOf(event);
     if (name === "Escape") {
       event.preventDefault();
-      this.escape();
+      this.leave();
       return;
     }
     const isSingle = name.length === 1;

@@ -10,8 +10,8 @@
 
 import { diff } from "./blocks/diff.js";
 import { locationList } from "./blocks/locations.js";
-import { commandText } from "./blocks/terminal.js";
 import { unknown } from "./blocks/media.js";
+import { commandText } from "./blocks/terminal.js";
 import { button, byId, el } from "./elements.js";
 import { READ, Silence } from "./silence.js";
 import { report } from "./status.js";
@@ -33,7 +33,9 @@ export function choices(question) {
   return question.options.map((option) => {
     const alone = question.options.filter((each) => each.kind === option.kind).length === 1;
     const key = alone && Object.hasOwn(KEYS, option.kind) ? KEYS[option.kind] : "";
-    return { key: key || (number < 9 ? String((number += 1)) : ""), option };
+    if (key || number >= 9) return { key, option };
+    number += 1;
+    return { key: String(number), option };
   });
 }
 

@@ -4,8 +4,8 @@
  * @import {Connection} from "./connection.js"
  */
 
-import { titleOf } from "./sessions.js";
 import { byId, el } from "./elements.js";
+import { titleOf } from "./sessions.js";
 
 /** Milliseconds without typing before the server is asked. */
 const PAUSE = 180;
@@ -54,7 +54,8 @@ export class Search {
   async look() {
     clearTimeout(this.timer);
     const text = this.text.value.trim();
-    const asked = (this.asked += 1);
+    this.asked += 1;
+    const { asked } = this;
     if (!text) {
       this.found.replaceChildren();
       this.status.textContent = "";

@@ -5,8 +5,8 @@
  * @import {DiffLine} from "../contract.js"
  */
 
-import { button, el } from "../elements.js";
 import { copyButton } from "../clipboard.js";
+import { button, el } from "../elements.js";
 import { folded } from "./folding.js";
 import { styledRow } from "./styled.js";
 

@@ -5,8 +5,8 @@
  * @import {Piece} from "../contract.js"
  */
 
-import { el } from "../elements.js";
 import { copyButton } from "../clipboard.js";
+import { el } from "../elements.js";
 import { diff } from "./diff.js";
 import { folded } from "./folding.js";
 import { MarkdownText } from "./markdown.js";

@@ -7,8 +7,8 @@
  * @import {Piece, Container, Span} from "../contract.js"
  */
 
-import { el, link } from "../elements.js";
 import { copyButton } from "../clipboard.js";
+import { el, link } from "../elements.js";
 import { styledRow } from "./styled.js";
 
 /**
@@ -302,6 +302,9 @@ function span(span) {
 function lines(text) {
   if (!text.includes("\n")) return document.createTextNode(text);
   const made = el("span");
-  text.split("\n").forEach((line, number) => made.append(...(number ? [el("br"), line] : [line])));
+  for (const [number, line] of text.split("\n").entries()) {
+    if (number) made.append(el("br"));
+    made.append(line);
+  }
   return made;
 }

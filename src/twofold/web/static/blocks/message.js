@@ -5,8 +5,8 @@
  * @import {Block, Piece} from "../contract.js"
  */
 
-import { el } from "../elements.js";
 import { copyButton } from "../clipboard.js";
+import { el } from "../elements.js";
 import { details } from "./folding.js";
 import { itemOf } from "./items.js";
 import { MarkdownText } from "./markdown.js";

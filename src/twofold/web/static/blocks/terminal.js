@@ -4,8 +4,8 @@
  * @import {Piece} from "../contract.js"
  */
 
-import { el } from "../elements.js";
 import { copyButton } from "../clipboard.js";
+import { el } from "../elements.js";
 import { styledRow } from "./styled.js";
 
 /**
@@ -21,7 +21,10 @@ export function terminal(item) {
     screen.append(el("span", { class: "dim" }, words), "\n");
   }
   const rows = item.rows ?? [];
-  rows.forEach((row, number) => screen.append(...(number ? ["\n"] : []), ...styledRow(row)));
+  for (const [number, row] of rows.entries()) {
+    if (number) screen.append("\n");
+    screen.append(...styledRow(row));
+  }
   const facts = [];
   if (item.cwd) facts.push(`in ${item.cwd}`);
   if (item.received === false) facts.push("output not received");

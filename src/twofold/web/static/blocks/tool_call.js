@@ -25,7 +25,8 @@ export function toolCall(block, context) {
   let count = 0;
   const grow = (/** @type {Piece[]} */ settled) => {
     for (const piece of settled) {
-      const item = itemOf(piece, context, `item ${(count += 1)}`);
+      count += 1;
+      const item = itemOf(piece, context, `item ${count}`);
       if (item) items.append(item);
     }
   };
