@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.costs import functions_called
-from tests.support.hosted import OPTIONS, Page, hosting, until_soon
+from tests.support.hosted import OPTIONS, HostStage, Page, hosting, until_soon
 from tests.support.hosted_walk import STEPS, Walk, accept, replay
 from tests.support.idle_clock import SimulatedLoop, simulated, within
 from tests.support.raw_agent import HELLO, Json, RawAgent, call, chunk
@@ -717,6 +717,38 @@ async def test_options_with_the_same_id_and_unsendable_ones_have_ids_of_their_ow
 
 @both
 @simulated
+async def test_a_tool_call_takes_the_time_in_which_nobody_is_asked(version: int) -> None:
+    async with hosting(version) as stage:
+        stage.hosted.prompt(["go"], "Anna")
+        prompt = await stage.begin()
+        stage.agent.update(working(version, "c"))
+        await stage.settled()
+        key = next(key for key in stage.hosted.live.places if is_call(stage, key))
+        assert stage.hosted.call_time(key) is not None
+        await asyncio.sleep(3)
+        asked = stage.ask("c")
+        (question,) = await stage.asked()
+        await asyncio.sleep(600)
+        stage.hosted.answer(question, "yes", "Anna")
+        await within(1, asked)
+        stage.agent.update(call("c", "in_progress") if version == 2 else working(version, "c"))
+        await asyncio.sleep(2)
+        stage.finish(prompt)  # and leaves the call open
+        await stage.idle()
+        await stage.settled()
+        await asyncio.sleep(60)
+        time = stage.hosted.call_time(key)
+        assert time is not None
+        assert time.since is None
+        assert 5 <= time.seconds < 6.5
+
+
+def is_call(stage: HostStage, key: Key) -> bool:
+    return isinstance(stage.hosted.live.block(key), ToolCallBlock)
+
+
+@both
+@simulated
 async def test_a_cancel_settles_the_questions_and_marks_what_is_open(version: int) -> None:
     async with hosting(version) as stage:
         page = Page(stage.hosted)
@@ -902,19 +934,26 @@ async def test_what_an_agent_does_not_repeat_after_a_restart_stays(able: str) ->
         page = Page(stage.hosted)
         stage.hosted.prompt(["first"], "Anna")
         prompt = await stage.begin()
+        stage.agent.update(working(1, "c"))
+        await asyncio.sleep(2)
+        stage.agent.update({**working(1, "c"), "status": "completed"})
         stage.agent.update(chunk("An answer.", None))
         stage.finish(prompt)
         await stage.idle()
         await stage.settled()
         live = stage.hosted.live
         before = [live.block(key) for key in live.places]
-        assert len(before) == 3
+        assert len(before) == 4
+        times = [stage.hosted.call_time(key) for key in live.places]
+        assert [1.9 < time.seconds < 2.1 for time in times if time is not None] == [True]
         await stage.agent.gone()
         await stage.state("failed")
         stage.hosted.restart()
         await stage.idle()
         await stage.settled()
-        assert [stage.hosted.live.block(key) for key in stage.hosted.live.places[:3]] == before
+        places = stage.hosted.live.places[:4]
+        assert [stage.hosted.live.block(key) for key in places] == before
+        assert [stage.hosted.call_time(key) for key in places] == times
         assert ("session/resume" in stage.agent.methods()) is (able == "resume")
         forgotten = [each for each in stage.remarks() if "does not remember" in each]
         assert len(forgotten) == (able != "resume")

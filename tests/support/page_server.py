@@ -77,6 +77,8 @@ class PageServer:
         self.loses_windows = False
         """Whether the connection is lost when a page asks for a window."""
         self.role = "controller"
+        self.now: float | None = None
+        """What the server's clock shows; the browser's own time if it is None."""
         self._arrived = threading.Condition()
         self._observers: list[_Observer] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -207,7 +209,8 @@ class PageServer:
         observer = _Observer(socket)
         self._observers.append(observer)
         agents = [{"name": "demo", "installed": True}]
-        welcome = {"type": "welcome", "role": self.role, "name": "tester", "version": "1"}
+        welcome: Json = {"type": "welcome", "role": self.role, "name": "tester", "version": "1"}
+        welcome |= {} if self.now is None else {"now": self.now}
         await self._send(observer, {**welcome, "agents": agents, "cwd": "/work", "home": "/root"})
         await self._send_list(observer)
         with suppress(RuntimeError, WebSocketDisconnect):

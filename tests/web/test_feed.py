@@ -1,5 +1,6 @@
 """The frames of a session for its observers: encoded once, and right for everyone."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -296,6 +297,29 @@ async def test_one_with_a_cursor_of_another_session_begins_again(since: int | No
             assert opened["resumed"] is False
             assert opened["id"] == 3
             observer.leave()
+
+
+@simulated
+async def test_all_are_sent_how_long_a_call_takes_and_how_long_it_took() -> None:
+    async with hosting(2) as stage:
+        reader = Reader(Feed(stage.hosted))
+        reader.read()
+        stage.agent.update(call("c"))
+        await stage.settled()
+        reader.read()
+        block = reader.mirror.blocks["entry:0"]
+        assert block["seconds"] == 0
+        assert block["since"] > 1_700_000_000
+        await asyncio.sleep(4)
+        stage.agent.update(call("c", "completed"))
+        await stage.settled()
+        reader.read()
+        late = Reader(reader.feed)
+        late.read()
+        assert late.mirror.shown() == reader.mirror.shown()
+        block = late.mirror.blocks["entry:0"]
+        assert 4 <= block["seconds"] < 4.1
+        assert "since" not in block
 
 
 @simulated

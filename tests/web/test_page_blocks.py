@@ -342,6 +342,28 @@ def test_what_has_the_focus_keeps_it_when_its_block_is_drawn_again(
     expect(page.get_by_role("button", name="a.py:7")).to_be_focused()
 
 
+def test_a_tool_call_shows_how_long_it_takes_and_how_long_it_took(
+    server: PageServer, open_page: OpenPage
+) -> None:
+    server.now = 1_800_000_000.0  # which the clock of the browser need not agree with
+    session = server.add()
+    call = tool_call("Build", status="in_progress", seconds=1.5, since=server.now - 70)
+    server.put(session, call)
+    page = open_page(server.url)
+    page.clock.install(time=0)
+    page.reload()
+    status = page.locator(".call .status")
+    expect(status).to_have_text("execute, in progress, 1 min 11 s")
+    page.clock.run_for(5000)
+    expect(status).to_have_text("execute, in progress, 1 min 16 s")
+    server.put(session, tool_call("Build", seconds=3.25), at=0)
+    expect(status).to_have_text("execute, completed, 3.3 s")
+    page.clock.run_for(5000)
+    expect(status).to_have_text("execute, completed, 3.3 s")
+    page.reload()
+    expect(status).to_have_text("execute, completed, 3.3 s")
+
+
 def test_nothing_moves_if_that_is_not_wanted(server: PageServer, open_page: OpenPage) -> None:
     session = server.add()
     server.put(session, tool_call("It runs", status="in_progress"))

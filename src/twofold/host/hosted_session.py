@@ -33,6 +33,7 @@ from twofold.client.session import ClientSession
 from twofold.client.session_setup import SessionSetup
 from twofold.client.watching import RATE, ChangeCallback, Subscription
 from twofold.errors import ConnectionEnded, LocalError, NotSupported, PeerError, TwofoldError
+from twofold.host.call_times import CallTime, CallTimes, Now
 from twofold.host.prompt_queue import PromptQueue, QueuedPrompt
 from twofold.host.questions import Questions
 from twofold.host.recovery import Recovery, kept_blocks
@@ -211,6 +212,7 @@ class HostedSession:
         self._resuming: str | None = None
         """The session that is resumed without a replay: its state goes on."""
         self._live = self._new_live(self._state, 0)
+        self._times = CallTimes(self._state)
         self._framed = self._live.seq
         self._frames = ChangeCallback(lambda _: self._make_frame(), RATE)
         self._making = False
@@ -357,6 +359,10 @@ class HostedSession:
         """The place of a block; None if it has none."""
         return self._live.at(key)
 
+    def call_time(self, key: Key) -> CallTime | None:
+        """How long the tool call of a block has taken; None if that is not known."""
+        return self._times.of(key)
+
     async def search(self, text: str, limit: int = 100) -> list[Fact]:
         """The places of the blocks in which a text occurs, whatever its case, with excerpts."""
         return await search(self._live, text, limit)
@@ -388,6 +394,7 @@ class HostedSession:
             self._questions.note_decisions()
             changed = self._make_facts()
             frame = self._live.frame(self._framed)
+            self._times.note(frame.put, Now(asyncio.get_running_loop().time(), time.time()))
             self._framed = self._live.seq
         finally:
             self._making = False
@@ -815,8 +822,10 @@ class HostedSession:
             inputs = self._opening.pop(session.session_id, [])
             self._writer.opened(session.session_id, inputs, keep=keep)
             state.on_input = self._on_input
-            earlier = kept_blocks(before) if keep else []
-            self._state, self._live = state, self._new_live(state, before.seq + 1, earlier)
+            kept = kept_blocks(before) if keep else {}
+            self._times = self._times.adopted(state, [*kept] if keep else None)
+            self._state = state
+            self._live = self._new_live(state, before.seq + 1, [*kept.values()])
             self.epoch, self._framed = secrets.token_urlsafe(6), self._live.seq
         self._session, self.agent_session = session, session.session_id
         self._questions.begin_again()
@@ -863,6 +872,7 @@ class HostedSession:
         recovery = await read(self)
         self._read = None
         self._state, self._live = recovery.session, recovery.live
+        self._times = CallTimes(self._state)
         self._live.seq += 1
         self.epoch, self._framed = secrets.token_urlsafe(6), self._live.seq
         self.agent_session = recovery.agent_session or self.agent_session

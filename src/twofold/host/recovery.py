@@ -21,7 +21,7 @@ from twofold.rpc.errors import INTERNAL_ERROR
 from twofold.session.changes import Changes
 from twofold.session.inputs import Input, LoggedSession, OnInput, put
 from twofold.view.blocks import RemarkBlock
-from twofold.view.live import Live, LiveBlock
+from twofold.view.live import Key, Live, LiveBlock
 from twofold.wire.shared import Error
 
 INTERRUPTED: Final = "The server ended in the middle of this turn, and the agent with it."
@@ -103,7 +103,7 @@ class Recovery:
     def _open(self, *, keep: bool) -> None:
         opened, self._opening = self._opening, None
         if opened is not None:
-            earlier = kept_blocks(self.live) if keep else []
+            earlier = [*kept_blocks(self.live).values()] if keep else []
             self.session, self.live = opened, self._live(opened, earlier)
 
     def _live(self, session: LoggedSession, earlier: list[LiveBlock] | None = None) -> Live:
@@ -132,10 +132,10 @@ class Recovery:
         return block
 
 
-def kept_blocks(live: Live) -> list[LiveBlock]:
-    """The blocks of a view that another one goes on below."""
-    blocks = [live.block(key) for key in live.places]
-    return [block for block in blocks if block is not None]
+def kept_blocks(live: Live) -> dict[Key, LiveBlock]:
+    """The blocks of a view that another one goes on below, in order."""
+    blocks = [(key, live.block(key)) for key in live.places]
+    return {key: block for key, block in blocks if block is not None}
 
 
 def _ignore(given: Input, changes: Changes) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import logging
 import mimetypes
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -168,7 +169,7 @@ class App:
             agents = self.host.agents()
         except TwofoldError:  # a settings file that cannot be used: starting an agent says so
             agents = []
-        facts = {"version": __version__, "agents": agents}
+        facts = {"version": __version__, "agents": agents, "now": time.time()}
         return {**facts, "cwd": str(self.host.cwd), "home": self.home}
 
     # ---- the gate

@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from twofold.host.call_times import CallTime
 from twofold.session import Message, Session
 from twofold.styled import Parts
 from twofold.styled.code import Highlighter, allowance
@@ -100,10 +101,19 @@ class Encoder:
     """Encodes the blocks of one session.
 
     It keeps how far the colours of a growing fence are, so that a further line costs one line.
+
+    Args:
+        session: Where the bytes of pictures and sounds are.
+        time_of: Returns how long the tool call of a block has taken, if that is known.
     """
 
-    def __init__(self, session: Session | None = None) -> None:
+    def __init__(
+        self,
+        session: Session | None = None,
+        time_of: Callable[[Key], CallTime | None] = lambda _: None,
+    ) -> None:
         self._session = session
+        self._time_of = time_of
         self._outputs = Outputs()
         self._fences: OrderedDict[Key, Highlighter | None] = OrderedDict()
         self._pieces: OrderedDict[int, tuple[Piece, Json]] = OrderedDict()
@@ -157,7 +167,7 @@ class Encoder:
                 media = _Media(self._session, key)
                 made["items"] = [self._item(item, media) for item in block.items]
                 made |= {"icon": block.icon, "word": block.word}
-                return made
+                return made | self._time(key)
             case CompactionBlock():
                 made = plain(block)
                 media = _Media(self._session, key)
@@ -178,6 +188,15 @@ class Encoder:
                 return plain(block)
             case _:
                 assert_never(block)
+
+    def _time(self, key: Key) -> dict[str, Json]:
+        time = self._time_of(key)
+        if time is None:
+            return {}
+        made: dict[str, Json] = {"seconds": round(time.seconds, 3)}
+        if time.since is not None:
+            made["since"] = round(time.since, 3)
+        return made
 
     # ---- pieces of messages
 

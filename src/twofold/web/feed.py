@@ -56,7 +56,7 @@ class Feed:
     def _begin(self) -> None:
         self.epoch = self.hosted.epoch
         self._live = self.hosted.live
-        self.encoder = Encoder(self._live.session)
+        self.encoder = Encoder(self._live.session, self.hosted.call_time)
         self._seq = self.hosted.seq
         self._shared: deque[_Shared] = deque(maxlen=KEPT)
 
@@ -75,7 +75,7 @@ class Feed:
         else:
             if self.hosted.live is not self._live:  # the agent has started
                 self._live = self.hosted.live
-                self.encoder = Encoder(self._live.session)
+                self.encoder = Encoder(self._live.session, self.hosted.call_time)
             facts = self.hosted.facts(self._seq)
             self._seq = self.hosted.seq
             self._share(frame, facts)

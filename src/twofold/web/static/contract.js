@@ -58,7 +58,7 @@
  *
  * @typedef {{id: string, title?: string | null, agent: string, cwd: string, state: string,
  *   failure?: string | null, activity?: number, words?: string}} SessionFacts
- * @typedef {{role: string, name: string, version: string, cwd: string, home?: string,
+ * @typedef {{role: string, name: string, version: string, cwd: string, home?: string, now?: number,
  *   agents: {name: string, installed?: boolean}[]}} Welcome
  */
 

@@ -5,6 +5,7 @@
  * @import {Control, Facts} from "./contract.js"
  */
 
+import { duration, secondsSince } from "./clock.js";
 import { byId, el, redraw } from "./elements.js";
 import { titleOf } from "./sessions.js";
 import { report } from "./status.js";
@@ -44,7 +45,7 @@ export class Controls {
 
   drawState() {
     const running = ["running", "waiting"].includes(this.state.classList.item(1) ?? "");
-    const time = running && this.since ? ` ${duration(Date.now() / 1000 - this.since)}` : "";
+    const time = running && this.since ? ` ${duration(secondsSince(this.since))}` : "";
     const text = this.words + time;
     if (this.state.textContent !== text) this.state.textContent = text;
   }
@@ -103,13 +104,4 @@ function stateWords(facts) {
     default:
       return "ready";
   }
-}
-
-/** @param {number} seconds */
-export function duration(seconds) {
-  const whole = Math.max(0, Math.floor(seconds));
-  const minutes = Math.floor(whole / 60);
-  if (minutes < 1) return `${whole} s`;
-  if (minutes < 60) return `${minutes} min ${whole % 60} s`;
-  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }

@@ -7,6 +7,7 @@
  */
 
 import { Announcer } from "./announce.js";
+import { setServerTime } from "./clock.js";
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
 import { Controls } from "./controls.js";
@@ -103,6 +104,7 @@ class Page {
     switch (message.type) {
       case "welcome":
         this.welcome = message;
+        setServerTime(message.now);
         this.newSession.refresh(message);
         byId("who").textContent =
           message.role === "observer" ? `${message.name} (may only look)` : message.name;

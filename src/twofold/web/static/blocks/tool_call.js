@@ -8,6 +8,7 @@
 import { el } from "../elements.js";
 import { itemOf } from "./items.js";
 import { locationList } from "./locations.js";
+import { took } from "./took.js";
 
 const STATUSES = new Set([
   ...["pending", "in_progress", "completed", "failed", "waiting", "paused"],
@@ -49,12 +50,13 @@ export function toolCall(block, context) {
 function headOf(block) {
   const kind = block.kind && block.kind !== "other" ? block.kind.replaceAll("_", " ") : "";
   const words = [kind, block.word || block.status].filter(Boolean).join(", ");
+  const time = took(block);
   return el(
     "h3",
     {},
     el("span", { class: "icon", "aria-hidden": "true" }, block.icon || "•"),
     el("span", { class: "title" }, block.title || "Tool call"),
-    el("span", { class: "status" }, words),
+    el("span", { class: "status" }, ...(time ? [words, ", ", time] : [words])),
   );
 }
 
