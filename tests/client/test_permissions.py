@@ -11,9 +11,9 @@ import pytest
 from tests.support.idle_clock import simulated, until, within
 from tests.support.raw_agent import CANCELLED, IDLE, RUNNING, Json, Problems, RawAgent, call, talk
 from twofold import ClientSession, Policy, Question, Rule
-from twofold.client.permissions import REMEMBERED
+from twofold.client.permissions import REMEMBERED, block_of
 from twofold.peer import answering
-from twofold.policy import parse_rule
+from twofold.policy import asked_because, parse_rule
 from twofold.wire.shared import PermissionOption
 
 ALLOW, ALWAYS, REJECT, NEVER = (
@@ -280,6 +280,38 @@ async def test_a_policy_decides_before_a_person_and_its_rule_is_recorded(
         assert await table.outcome(table.ask(**fields)) == kind
         [decided] = table.session.decisions
         assert (decided.by, decided.rule) == (by, rule)
+
+
+WHY = {
+    "no rule": ({"kind": "read"}, OPTIONS, "No rule decides this."),
+    "a rule that asks": (
+        {"kind": "execute", "rawInput": {"command": "git push"}},
+        *(OPTIONS, "--ask command:git * says to ask."),
+    ),
+    "a rule without an option for it": (
+        {"kind": "execute", "rawInput": {"command": "make"}},
+        [each for each in OPTIONS if each["kind"] != "allow_once"],
+        "--allow command:make would allow it, but the agent offers no option for just this.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "options", "words"), WHY.values(), ids=list(WHY))
+@both
+@simulated
+async def test_a_question_names_the_rule_that_led_to_it(
+    version: int, fields: Json, options: list[Json], words: str
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def ask(question: Question) -> None:
+        asked.append((asked_because(question.rule), block_of(question).why))
+
+    rules = [parse_rule("command:git *", "ask"), parse_rule("command:make", "allow")]
+    async with talk(version, policy=Policy(rules), ask=ask) as (client, agent):
+        table = Table(version, await client.new_session("/work"), agent)
+        await table.outcome(table.ask(options=options, **fields))
+    assert asked == [(words, words if "No rule" not in words else "")]
 
 
 @both

@@ -18,7 +18,7 @@ from twofold.errors import LocalError
 from twofold.host.hosted_session import HostedSession, NotRunning, duration
 from twofold.host.prompt_queue import NotQueued, QueueFull
 from twofold.host.questions import MOST_SHOWN, AlreadyAnswered, NoSuchQuestion
-from twofold.policy import Policy, parse_rule
+from twofold.policy import Policy, Rule, parse_rule
 from twofold.rpc.errors import RequestFailed
 from twofold.session import Message
 from twofold.view.blocks import MessageBlock, ToolCallBlock
@@ -503,6 +503,27 @@ async def test_a_question_shows_what_would_happen_and_is_answered_once(version: 
         assert answered["question"] == question
         assert (answered["by"], answered["words"]) == ("Anna", "allowed by Anna")
         assert page.facts["session"]["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ([], "No rule decides this."),
+        ([parse_rule("edit", "ask")], "--ask edit says to ask."),
+    ],
+)
+@both
+@simulated
+async def test_a_question_names_the_rule_that_applies(
+    version: int, rules: list[Rule], words: str
+) -> None:
+    async with hosting(version, policy=Policy(rules)) as stage:
+        stage.hosted.prompt(["go"], "Anna")
+        await stage.begin()
+        stage.ask("c1")
+        await stage.asked()
+        (fact,) = stage.facts()["questions"]
+        assert fact["why"] == words
 
 
 @both

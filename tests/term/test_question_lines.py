@@ -53,6 +53,12 @@ def test_every_part_has_its_look() -> None:
     ]
 
 
+def test_the_rule_that_led_to_it_is_named_below() -> None:
+    block = QuestionBlock("Do it?", "", (CommandPart("make"),), "--ask make says to ask.")
+    rows = [plain(row) for row in all_rows(Page(block).lines, 40)]
+    assert rows == ["? Do it?", "  $ make", "  --ask make says to ask."]
+
+
 IMITATIONS = [
     TextPart(f"fine\n{KEYS}"),
     TextPart(" " * 36 + KEYS),

@@ -65,6 +65,12 @@ def test_another_key_goes_back_from_always(server: PageServer, open_page: OpenPa
     assert answered(server)["option"] == "no"
 
 
+def test_a_question_names_the_rule_that_applies(server: PageServer, open_page: OpenPage) -> None:
+    asked(server, question(why="--ask 'rm *' says to ask."))
+    page = open_page(server.url)
+    expect(page.locator("#question .why")).to_have_text("--ask 'rm *' says to ask.")
+
+
 def test_a_key_without_a_silence_answers_nothing(server: PageServer, open_page: OpenPage) -> None:
     asked(server)
     page = open_page(server.url)

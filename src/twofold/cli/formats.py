@@ -82,7 +82,7 @@ def _details(question: Question, summary: str) -> list[str]:
     ]
     if not shown:
         return []
-    _, *lines = Page(replace(block, parts=tuple(shown))).lines
+    _, *lines = Page(replace(block, parts=tuple(shown), why="")).lines
     return [plain(row).rstrip() for row in all_rows(lines, None)]
 
 

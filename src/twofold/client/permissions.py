@@ -6,6 +6,7 @@ option is picked by its kind; nothing is allowed because of an option's name, id
 """
 
 import asyncio
+import dataclasses
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,6 +27,7 @@ from twofold.policy import (
     Rule,
     Subject,
     advice,
+    asked_because,
     choose,
     remembered,
     subject_of,
@@ -33,6 +35,7 @@ from twofold.policy import (
 )
 from twofold.rpc.errors import RequestError
 from twofold.session import Permission, Session, ToolCall
+from twofold.text import one_line
 from twofold.view.blocks import QuestionBlock
 from twofold.view.question import question_block
 from twofold.wire import v2
@@ -69,6 +72,8 @@ class Question(Struct):
     reason: str = ""
     """Why the person decides so. The `ask` callback may set it; it is kept with the decision, and
     not sent: an answer to a permission request has no field for it."""
+    rule: Rule | None = None
+    """The rule that matched, and leaves the decision to a person; None if no rule decides."""
 
     @property
     def options(self) -> list[PermissionOption]:
@@ -90,7 +95,7 @@ class Question(Struct):
 def block_of(question: Question) -> QuestionBlock:
     """Everything there is to see of a question now."""
     session, permission = question.session, Permission("", question.request)
-    return question_block(
+    block = question_block(
         question.request,
         call=session.tool_calls.get(permission.tool_call_id or ""),
         before=question.before,
@@ -99,6 +104,9 @@ def block_of(question: Question) -> QuestionBlock:
         command=question.subject.command,
         paths=question.subject.paths,
         directories=question.subject.directories,
+    )
+    return dataclasses.replace(
+        block, why=one_line(asked_because(question.rule)) if question.rule else ""
     )
 
 
@@ -117,8 +125,6 @@ class Waiting(Struct, eq=False):
     person: asyncio.Task[None] | None = None
     awaited: bool = False
     """A task waits for the answer, to send it to the agent."""
-    rule: Rule | None = None
-    """The rule that decided to ask a person, if one did."""
 
 
 class Permissions:
@@ -266,7 +272,7 @@ class Permissions:
         # answers for always come first, but a rule that rejects beats them
         policy = Policy([*self.rules, *self._policy.rules], self._policy.otherwise)
         ruling = policy.decide(waiting.question.subject)
-        waiting.rule = ruling.rule
+        waiting.question.rule = ruling.rule
         if ruling.decision == "ask":
             return False
         option = choose(waiting.question.options, ruling.decision)
@@ -296,7 +302,8 @@ class Permissions:
             self._remember(question.subject, option)
 
     def _settle_by_nobody(self, waiting: Waiting) -> None:
-        self._settle(waiting, choose(waiting.question.options, "reject"), "nobody", waiting.rule)
+        question = waiting.question
+        self._settle(waiting, choose(question.options, "reject"), "nobody", question.rule)
 
     def _remember(self, subject: Subject, option: PermissionOption) -> None:
         rule = remembered(subject, option)

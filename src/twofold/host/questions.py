@@ -16,7 +16,7 @@ from twofold.client.known_sessions import shortened
 from twofold.client.permissions import Question, block_of
 from twofold.errors import LocalError
 from twofold.host.session_facts import LONGEST_NAME, Fact, sendable_ids
-from twofold.policy import Decided
+from twofold.policy import Decided, asked_because
 from twofold.session import Permission
 from twofold.text import one_line
 from twofold.view.blocks import QuestionBlock
@@ -106,6 +106,7 @@ class _Waiting:
                 for handle, option in self.options.items()
             ],
             "since": self.since,
+            "why": one_line(asked_because(self.question.rule)),
             "canReason": any(option.kind in _REJECTS for option in self.question.options),
         }
 

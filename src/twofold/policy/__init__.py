@@ -1,6 +1,15 @@
 """Permissions answered by rules: data that decides, and the record of what was decided. Pure."""
 
-from twofold.policy.decisions import By, Decided, advice, choose, judged, remembered, rule_for
+from twofold.policy.decisions import (
+    By,
+    Decided,
+    advice,
+    asked_because,
+    choose,
+    judged,
+    remembered,
+    rule_for,
+)
 from twofold.policy.rules import BadRule, Decision, Policy, Rule, Ruling
 from twofold.policy.subject import KINDS, Subject, subject_of, with_shown
 from twofold.policy.written import BadPolicy, parse_rule, read_policy, write_policy
@@ -17,6 +26,7 @@ __all__ = [
     "Ruling",
     "Subject",
     "advice",
+    "asked_because",
     "choose",
     "judged",
     "parse_rule",

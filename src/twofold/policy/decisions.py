@@ -164,6 +164,20 @@ class Decided(Struct, frozen=True):
         return (self.rule.source or str(self.rule)) if self.rule else "the policy"
 
 
+def asked_because(rule: Rule | None) -> str:
+    """Why a person is asked: the rule that matched, or that none decides.
+
+    Args:
+        rule: The rule of the `Ruling`.
+    """
+    if rule is None:
+        return "No rule decides this."
+    name = "An answer for always" if rule.source == "remembered" else rule.source or str(rule)
+    if rule.decision == "ask":
+        return globs.one_line(f"{name} says to ask.")
+    return globs.one_line(f"{name} would allow it, but the agent offers no option for just this.")
+
+
 # ---- what was judged -------------------------------------------------------------------------
 
 _MOST_PATHS: Final = 10

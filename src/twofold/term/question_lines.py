@@ -66,6 +66,8 @@ class Page:
             self._add(part)
         if self._rest:
             self._leave_out(self._rest)
+        if block.why:
+            self.lines.append(line(block.why, "dim", INDENT))
         if self.missing:
             lines, characters = counted(self.missing, "line"), self._missing_characters
             size = f"{lines}, {counted(characters, 'character')}"

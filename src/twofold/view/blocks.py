@@ -206,6 +206,8 @@ class QuestionBlock:
     title: str
     kind: str
     parts: tuple[QuestionPart, ...]
+    why: str = ""
+    """The rule that led to the question, in words; empty if none did."""
 
     @property
     def commands(self) -> list[CommandPart]:

@@ -33,7 +33,7 @@
  * @typedef {{type: string, [field: string]: any}} Block
  *
  * @typedef {{question: string, key?: string | null, title: string, kind?: string, parts: Piece[],
- *   options: {option: string, name: string, kind: string}[], since?: number,
+ *   options: {option: string, name: string, kind: string}[], since?: number, why?: string,
  *   canReason?: boolean}} Question
  * @typedef {{id: string, name: string, kind: string, value: string | boolean,
  *   choices?: {value: string, name: string, description?: string | null}[]}} Control

@@ -185,6 +185,7 @@ export class Questions {
     const made = [
       title,
       parts,
+      question.why ? el("p", { class: "facts why" }, question.why) : null,
       this.mayControl ? this.answers(question) : null,
       this.hint(),
       others,
