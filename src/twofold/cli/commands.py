@@ -23,7 +23,7 @@ SUMMARIES = {
     "fold": "Print the final state of each session in a recording.",
     "run": "Talk to an agent.",
     "serve": "See and steer sessions in a browser.",
-    "sessions": "List an agent's sessions.",
+    "sessions": "List an agent's sessions, or those that are kept.",
     "settings": "Show the settings, and where each value comes from.",
     "show": "Print a recording for reading.",
 }

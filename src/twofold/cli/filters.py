@@ -6,19 +6,21 @@ or a user shows a traceback.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, cast
 
 import click
 
 from twofold.cli.help import HelpfulCommand
+from twofold.cli.options import journal_file
 from twofold.cli.output import standard_output
 from twofold.convert.conversation import Conversation, Out, Target
 from twofold.convert.losses import Losses, NotConvertible
 from twofold.convert.versions import Dialect
-from twofold.errors import PeerError
+from twofold.errors import LocalError, PeerError
 from twofold.journal.recording import Line, Recording, read_line
-from twofold.session import Draft, snapshot
+from twofold.session import Draft, Session, snapshot
 from twofold.text.safe import harmless_json, one_line
 from twofold.wire import codec
 from twofold.wire.base import Malformed
@@ -26,13 +28,21 @@ from twofold.wire.base import Malformed
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from twofold.host.recovery import Recovery
     from twofold.host.settings import Theme as ThemeChoice
+    from twofold.journal.journal import SessionRow
     from twofold.term.themes import Theme
 
 _BAD_INPUT, _LOST, _REFUSED = 2, 3, 4
 """Exit statuses."""
 
-_file = click.argument("file", type=click.File("rb"), default="-")
+_file = click.argument("file", default="-", metavar="[FILE]")
+_journal = click.option(
+    "--journal",
+    is_flag=True,
+    help="Read a session that `twofold serve` keeps: FILE is its id, or the beginning of it; the"
+    " last one by default.",
+)
 _from = click.option(
     "--from",
     "source",
@@ -45,21 +55,31 @@ _from = click.option(
 
 @click.command(cls=HelpfulCommand)
 @_file
+@_journal
+@journal_file
 @_from
 @click.option(
     "--draft",
     type=click.Choice([draft.value for draft in Draft]),
     help="The draft of version 2 whose rule for _meta applies; detected by default.",
 )
-def fold(file: IO[bytes], source: str, draft: str | None) -> None:
+def fold(
+    file: str, journal: bool, journal_file: Path | None, source: str, draft: str | None
+) -> None:
     """Print the final state of each session in a recording.
 
     The output is a snapshot, one update per line. Each line of the input is a JSON-RPC message, its
     params, a bare update, or an object that holds the message in its field "message".
     """
-    recording, status = _read(file, source, draft)
+    if journal:
+        _, recovery = _kept(file, journal_file)
+        sessions: list[Session] = [recovery.session]
+        status = 0
+    else:
+        recording, status = _read(_opened(file), source, draft)
+        sessions = list(recording.sessions.values())
     with standard_output() as out:
-        for session in recording.sessions.values():
+        for session in sessions:
             for update in snapshot(session):
                 _print(out, {"sessionId": session.session_id, "update": update})
     sys.exit(status)
@@ -67,6 +87,8 @@ def fold(file: IO[bytes], source: str, draft: str | None) -> None:
 
 @click.command(cls=HelpfulCommand)
 @_file
+@_journal
+@journal_file
 @_from
 @click.option(
     "--format",
@@ -83,7 +105,9 @@ def fold(file: IO[bytes], source: str, draft: str | None) -> None:
     " is.",
 )
 def show(
-    file: IO[bytes],
+    file: str,
+    journal: bool,
+    journal_file: Path | None,
     source: str,
     form: Literal["text", "markdown", "html"],
     theme: "ThemeChoice | None",
@@ -91,11 +115,15 @@ def show(
     """Print a recording for reading."""
     from rich.console import Console
 
+    from twofold.cli.journal_source import outline_of
     from twofold.term.export import document
     from twofold.term.transcript import render_blocks
 
-    recording, status = _read(file, source, None)
-    blocks = recording.outline()
+    if journal:
+        blocks, status = outline_of(*_kept(file, journal_file)), 0
+    else:
+        recording, status = _read(_opened(file), source, None)
+        blocks = recording.outline()
     if not blocks:
         _report("There is nothing to show: the input has no session and no failed request.")
     with standard_output() as out:
@@ -125,12 +153,21 @@ def _theme(wanted: "ThemeChoice | None", console: "Console") -> "Theme":
 
 @click.command(cls=HelpfulCommand)
 @_file
+@_journal
+@journal_file
 @click.option(
     "--to", "target", type=click.Choice(["1", "2"]), required=True, help="The version to print."
 )
 @_from
 @click.option("--strict", is_flag=True, help="Refuse messages that would lose something.")
-def convert(file: IO[bytes], target: str, source: str, strict: bool) -> None:
+def convert(
+    file: str,
+    journal: bool,
+    journal_file: Path | None,
+    target: str,
+    source: str,
+    strict: bool,
+) -> None:
     """Convert a recording to the other version.
 
     Losses are written to standard error, one JSON object per line. Exit status: 0 nothing was lost,
@@ -138,13 +175,14 @@ def convert(file: IO[bytes], target: str, source: str, strict: bool) -> None:
     """
     losses = Losses(strict=strict)
     conversation = Conversation(cast("Target", target), losses, _dialect(source))
+    lines = _kept_lines(file, journal_file) if journal else _opened(file)
     with standard_output() as out:
-        status = _convert_all(file, conversation, losses, out)
+        status = _convert_all(lines, conversation, losses, out)
     sys.exit(status)
 
 
 def _convert_all(
-    file: IO[bytes], conversation: Conversation, losses: Losses, output: IO[bytes]
+    file: Iterable[bytes], conversation: Conversation, losses: Losses, output: IO[bytes]
 ) -> int:
     """Convert each line of `file`, and return the exit status."""
     status = 0
@@ -180,6 +218,32 @@ def _convert(conversation: Conversation, line: Line) -> list[Out] | list[dict[st
 # ---- reading -----------------------------------------------------------------------------------
 
 
+def _opened(name: str) -> IO[bytes]:
+    """A file, or standard input for `-`; it is opened here because an id is no file."""
+    file: IO[bytes] = click.File("rb").convert(name, None, click.get_current_context())
+    return file
+
+
+def _kept(wanted: str, path: Path | None) -> "tuple[SessionRow, Recovery]":
+    """A session of the journal."""
+    from twofold.cli.journal_source import read_journal, recovered
+
+    try:
+        return read_journal(path, lambda reader: recovered(reader, wanted, _report))
+    except LocalError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _kept_lines(wanted: str, path: Path | None) -> list[bytes]:
+    """The updates of a session of the journal."""
+    from twofold.cli.journal_source import read_journal, update_lines
+
+    try:
+        return read_journal(path, lambda reader: update_lines(reader, wanted))
+    except LocalError as error:
+        raise click.ClickException(str(error)) from None
+
+
 def _read(file: IO[bytes], source: str, draft: str | None) -> tuple[Recording, int]:
     """Fold all lines of `file`, and return the exit status with the result."""
     recording = Recording(_dialect(source), Draft(draft) if draft else None)
@@ -202,7 +266,7 @@ def _read(file: IO[bytes], source: str, draft: str | None) -> tuple[Recording, i
     return recording, status
 
 
-def _lines(file: IO[bytes]) -> Iterator[tuple[int, Line | PeerError]]:
+def _lines(file: Iterable[bytes]) -> Iterator[tuple[int, Line | PeerError]]:
     for number, data in enumerate(_raw_lines(file), 1):
         if not data.strip():
             continue
@@ -213,11 +277,12 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, Line | PeerError]]:
             yield number, error
 
 
-def _raw_lines(file: IO[bytes]) -> Iterator[bytes]:
+def _raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
     try:
         yield from file
     except OSError as error:
-        raise click.ClickException(f"{file.name} cannot be read: {error.strerror}.") from None
+        name = getattr(file, "name", "The input")
+        raise click.ClickException(f"{name} cannot be read: {error.strerror}.") from None
 
 
 def _dialect(source: str) -> Dialect | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from math import isnan
+from pathlib import Path
 from typing import Final, Literal, TypeAlias, cast
 
 import click
@@ -89,6 +90,13 @@ line_limit = click.option(
     callback=_in_bytes,
     metavar="MIB",
     help="Drop lines that are longer than this many MiB.",
+)
+
+
+journal_file = click.option(
+    "--journal-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --journal: read this journal instead of that of `twofold serve`.",
 )
 
 

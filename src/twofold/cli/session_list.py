@@ -1,7 +1,9 @@
 """What `twofold sessions` runs: it asks an agent for its sessions, and prints a table or JSON."""
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Final
 
 from msgspec import Struct
 from rich.cells import cell_len
@@ -11,6 +13,7 @@ from twofold.cli.unattended import Problems, has_terminal, slow_start, with_logi
 from twofold.client.known_sessions import MOST, Known, known_sessions, title, when
 from twofold.client.launch import Launch, on_signals
 from twofold.host.agent_choice import ChosenAgent
+from twofold.journal.journal import JournalReader, SessionRow
 from twofold.term import exit_status
 from twofold.text import one_line
 from twofold.wire import codec, v2
@@ -92,3 +95,81 @@ def _cells(info: v2.SessionInfo) -> tuple[str, str, str, str]:
 
 def _padded(text: str, width: int) -> str:
     return text + " " * (width - cell_len(text))
+
+
+# ---- the sessions of a journal -------------------------------------------------------------------
+
+_LISTED: Final = 1000
+_HITS: Final = 200
+
+
+async def print_kept(
+    reader: JournalReader, cwd: str | None, search: str | None, as_json: bool, output: Output
+) -> None:
+    """Print the sessions of a journal, the last updated first.
+
+    Args:
+        reader: The journal.
+        cwd: Only those of this directory.
+        search: Only those in which this text is found, with an excerpt: in their titles, first
+            words and directories, and in what was sent.
+        as_json: Whether to print one JSON object per line.
+        output: Where to print.
+    """
+    rows, excerpts = await _found(reader, search)
+    rows = [row for row in rows if cwd is None or row.cwd == cwd]
+    if not rows:
+        output.report("No sessions." if cwd is None else "No sessions in this directory.")
+    elif as_json:
+        for row in rows:
+            output.json(codec.encode(_facts(row, excerpts.get(row.session))) + b"\n")
+    else:
+        found = [
+            v2.SessionInfo(
+                row.session,
+                row.cwd,
+                title=row.title or row.first_words,
+                updated_at=datetime.fromtimestamp(row.updated, UTC).isoformat(),
+            )
+            for row in rows
+        ]
+        lines = []
+        for row, text in zip(rows, table(found), strict=True):
+            lines.append(f"{text}\n")
+            if row.session in excerpts:
+                lines.append(f"    {one_line(excerpts[row.session])}\n")
+        output.text("".join(lines))
+    if len(rows) == _LISTED:
+        output.report(f"Only the last {_LISTED:,} sessions are listed.")
+
+
+async def _found(
+    reader: JournalReader, search: str | None
+) -> tuple[list[SessionRow], dict[str, str]]:
+    rows = await reader.sessions(limit=_LISTED, search=search or "")
+    excerpts: dict[str, str] = {}
+    if search:
+        for hit in await reader.search(search, _HITS):
+            excerpts.setdefault(hit.session, hit.excerpt)
+        known = {row.session for row in rows}
+        for session in excerpts:
+            row = await reader.session(session) if session not in known else None
+            if row is not None:
+                rows.append(row)
+        rows.sort(key=lambda row: row.updated, reverse=True)
+    return rows, excerpts
+
+
+def _facts(row: SessionRow, excerpt: str | None) -> dict[str, Any]:
+    facts = {
+        "sessionId": row.session,
+        "agent": row.agent,
+        "cwd": row.cwd,
+        "title": row.title or row.first_words,
+        "state": row.state,
+        "createdAt": datetime.fromtimestamp(row.created, UTC).isoformat(),
+        "updatedAt": datetime.fromtimestamp(row.updated, UTC).isoformat(),
+        "events": row.head,
+        "bytes": row.size,
+    }
+    return facts if excerpt is None else {**facts, "excerpt": excerpt}

@@ -12,7 +12,7 @@ import click
 
 from twofold.cli.completers import complete_command
 from twofold.cli.interrupts import raise_on_interrupt
-from twofold.cli.options import AgentCommand
+from twofold.cli.options import AgentCommand, journal_file
 from twofold.cli.output import Output
 from twofold.errors import TwofoldError
 
@@ -29,6 +29,13 @@ from twofold.errors import TwofoldError
 @click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object per line, as version 2."
 )
+@click.option(
+    "--journal",
+    is_flag=True,
+    help="List the sessions that `twofold serve` keeps, without starting an agent.",
+)
+@click.option("--search", metavar="TEXT", help="With --journal: only those in which this is found.")
+@journal_file
 @click.option("--login", metavar="METHOD", help="How to log in if the agent wants a login.")
 @click.argument(
     "command",
@@ -40,11 +47,14 @@ def sessions(
     cwd: Path,
     everywhere: bool,
     as_json: bool,
+    journal: bool,
+    search: str | None,
+    journal_file: Path | None,
     login: str | None,
     command: tuple[str, ...],
     dashes: bool,
 ) -> None:
-    """List an agent's sessions.
+    """List an agent's sessions, or those that are kept.
 
     NAME is one of `twofold agents`, and COMMAND starts any other agent; without both, the default
     agent of the settings answers, or else the demo agent. Each line is the id, the time of the last
@@ -60,6 +70,10 @@ def sessions(
     from twofold.term import exit_status
 
     output = Output()
+    if journal:
+        sys.exit(_list_kept(journal_file, search, cwd, everywhere, as_json, output))
+    if search is not None:
+        raise click.UsageError("--search needs --journal: agents have no search.")
     listing = Listing(None if everywhere else cwd, as_json, login)
     try:
         raise_on_interrupt()
@@ -74,3 +88,24 @@ def sessions(
     except KeyboardInterrupt:  # before signals are handled
         status = exit_status.CANCELLED
     sys.exit(status)
+
+
+def _list_kept(
+    path: Path | None,
+    search: str | None,
+    cwd: Path,
+    everywhere: bool,
+    as_json: bool,
+    output: Output,
+) -> int:
+    from twofold.cli.journal_source import read_journal
+    from twofold.cli.session_list import print_kept
+    from twofold.term import exit_status
+
+    where = None if everywhere else str(cwd.absolute())
+    try:
+        read_journal(path, lambda reader: print_kept(reader, where, search, as_json, output))
+    except TwofoldError as error:
+        output.report(str(error))
+        return exit_status.FAILED
+    return exit_status.OK

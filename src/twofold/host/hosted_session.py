@@ -698,7 +698,7 @@ class HostedSession:
         if self._tasks:
             await asyncio.wait(self._tasks)
         if not self._cold:
-            self._fail("The session was closed.")
+            self._fail("The session was closed.", by_host=True)
         await self._writer.close()
         self._make_frame()
         self._frames.close()
@@ -761,10 +761,11 @@ class HostedSession:
         lines = starter.stderr.lines if refused and starter is not None else []
         return sanitize("\n".join([str(error), *lines]))
 
-    def _fail(self, failure: str) -> None:
+    def _fail(self, failure: str, *, by_host: bool = False) -> None:
         if self.failure is None:
             self.failure = failure
-            self._writer.failed(failure)
+            if not by_host:  # it is the end of the host, and of no interest to the next one
+                self._writer.failed(failure)
             self._queue.hold()
             self._active("queue", "answered", "questions")
 
@@ -977,7 +978,7 @@ class HostedSession:
             self._starter.stderr.forget()
             await self._writer.kept()
             reply = await session.prompt(*blocks)
-            found = turn_text(prompt, reply)
+            found = turn_text(reply)
             remark = self._ended(turn, reply)
         except ConnectionEnded as error:
             self._queue.hold()
@@ -1096,13 +1097,12 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600:,} h {whole % 3600 // 60} min"
 
 
-def turn_text(prompt: QueuedPrompt, reply: Reply) -> str:
-    """What a turn can be found by: the prompt, the messages and the titles of tool calls."""
-    texts = [prompt.text]
-    texts += [
+def turn_text(reply: Reply) -> str:
+    """What a turn can be found by: its messages, and the titles of its tool calls."""
+    texts = [
         entry.text if isinstance(entry, Message) else entry.title or "" for entry in reply.entries
     ]
-    return "\n".join(texts)[:LONGEST_TEXT]
+    return "\n".join(filter(None, texts))[:LONGEST_TEXT]
 
 
 def login_words(client: Client, log_in: str) -> str:
