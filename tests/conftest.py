@@ -49,6 +49,7 @@ PROCESSES = {
     "demo/test_scenarios",
     "host/test_host",
     "journal/test_crashes",
+    "journal/test_sqlite",
     "journal/test_sqlite_file",
     "peers/test_twofold_client",
     "support/test_terminal_stage",

@@ -381,7 +381,11 @@ class Journal(JournalReader, Protocol):
         """
 
     async def close_session(self, session: str) -> None:
-        """Wait until everything appended is committed; nothing more can be appended then."""
+        """Close a session, so that nothing can be appended; wait until everything is committed.
+
+        Raises:
+            JournalFailed: Not everything is, and never will be; the session is closed nevertheless.
+        """
 
     async def describe(self, session: str, **changed: Unpack[Description]) -> None:
         """Change fields of a session.

@@ -696,7 +696,7 @@ class SqliteJournal(SqliteReader):
         return found
 
     async def close_session(self, session: str) -> None:
-        """Wait until everything appended is committed, and let it be appended to no more."""
+        """Let a session be appended to no more; see `Journal.close_session`."""
         state = self._open.pop(session, None)
         if state is not None:
             await self._step(lambda connection: self._writer.held.discard(state.key))
@@ -710,6 +710,7 @@ class SqliteJournal(SqliteReader):
 
     async def delete(self, session: str) -> bool:
         """Delete a session, also if it is open; returns whether there was one."""
+        self._check_writable()
         self._open.pop(session, None)
 
         def work(connection: sqlite3.Connection) -> bool:
@@ -780,8 +781,7 @@ class SqliteJournal(SqliteReader):
 
     async def wait_writable(self) -> None:
         """Wait until half of what may wait is written, if `append` would refuse more now."""
-        if self._failure is not None:
-            raise self._failure
+        self._check_writable()
         if self._waiting >= self._most_waiting:
             future: asyncio.Future[None] = self._loop.create_future()
             self._writable.append(future)
@@ -814,6 +814,8 @@ class SqliteJournal(SqliteReader):
     async def resume(self) -> None:
         """Write again after a failure; see `Journal.resume`."""
         async with self._resuming:
+            if self._closed:
+                raise JournalClosed
             if self._failure is None:
                 return
             held = [_Held(each.session, each.committed) for each in self._open.values()]
@@ -836,11 +838,14 @@ class SqliteJournal(SqliteReader):
         self._states.add(state)
         return state
 
-    def _state(self, session: str) -> _OpenSession:
+    def _check_writable(self) -> None:
         if self._closed:
             raise JournalClosed
         if self._failure is not None:
             raise self._failure
+
+    def _state(self, session: str) -> _OpenSession:
+        self._check_writable()
         try:
             return self._open[session]
         except KeyError:
@@ -848,10 +853,8 @@ class SqliteJournal(SqliteReader):
 
     async def _step(self, work: Callable[[sqlite3.Connection], T], *, plain: bool = False) -> T:
         """The result of `work`, which the thread does after everything that is queued."""
-        if self._closed:
-            raise JournalClosed
-        if self._failure is not None and not plain:
-            raise self._failure
+        if not plain:
+            self._check_writable()
         future: asyncio.Future[T] = self._loop.create_future()
         self._writer.put(_Step(work, future, plain=plain))
         return await future
