@@ -82,7 +82,7 @@ ROWS: Final = 200
 """Rows of a terminal, counted from the end."""
 LONGEST_ROWS: Final = 40_000
 """Characters of those rows."""
-MOST_PARTS: Final = 8_000
+MOST_PARTS: Final = 2_000
 """Pieces in one style of those rows; more of them are shown without their styles."""
 LONGEST_RAW: Final = 4_000
 """Characters of the JSON of content, or of an update, that nobody knows."""

@@ -6,8 +6,11 @@
 
 import { button, el } from "../elements.js";
 
+/** So many rows are shown at once by one press. */
+const MOST_AT_ONCE = 200;
+
 /**
- * The first of some rows, and a button for the others.
+ * The first of some rows, and a button for the others, which come so many at once.
  *
  * @param {Context} context
  * @param {string} part a name for this place in the block
@@ -18,18 +21,25 @@ import { button, el } from "../elements.js";
  * @returns {Node[]}
  */
 export function folded(context, part, count, shown, what, draw) {
-  // a button in place of two rows or fewer would save nothing
-  if (count <= shown + 2 || context.isOpen(part)) return draw(0, count);
-  const more = button(`Show ${(count - shown).toLocaleString("en")} more ${what}`, unfold, {
-    class: "unfold",
-    "data-part": part,
-  });
-  const first = draw(0, shown);
-  function unfold() {
-    context.setOpen(part, true);
-    more.replaceWith(...draw(shown, count));
-  }
-  return [...first, more];
+  /** @type {(from: number, to: number) => Node[]} */
+  const step = (from, to) => {
+    // a button in place of two rows or fewer would save nothing
+    if (count <= to + 2) return draw(from, count);
+    const name = to === shown ? part : `${part} from ${to}`;
+    const next = () => step(to, Math.min(count, to + MOST_AT_ONCE));
+    const rows = draw(from, to);
+    if (context.isOpen(name)) return [...rows, ...next()];
+    const more = button(`Show ${(count - to).toLocaleString("en")} more ${what}`, unfold, {
+      class: "unfold",
+      "data-part": name,
+    });
+    function unfold() {
+      context.setOpen(name, true);
+      more.replaceWith(...next());
+    }
+    return [...rows, more];
+  };
+  return step(0, shown);
 }
 
 /**

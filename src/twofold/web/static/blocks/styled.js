@@ -9,6 +9,8 @@ import { el } from "../elements.js";
 const SWITCHES = new Set(["bold", "dim", "italic", "underline", "strike", "reverse"]);
 const NAMES = "black|red|green|yellow|blue|magenta|cyan|white";
 const NAMED = new RegExp(`^(?:bright_)?(?:${NAMES})$`);
+/** So many styles one row may have; one with more is shown without any. */
+export const MOST_STYLES = 64;
 const RGB = /^#[0-9a-f]{6}$/;
 
 /**
@@ -35,11 +37,14 @@ export function styledText(text, style) {
 /**
  * A row of pieces, the ranges in `marks` inside of <mark>.
  *
- * @param {Parts} parts
- * @param {[number, number][]} [marks]
+ * @param {Parts} given
+ * @param {[number, number][]} [ranges]
  * @returns {Node[]}
  */
-export function styledRow(parts, marks = []) {
+export function styledRow(given, ranges = []) {
+  // a row in so many styles is no code that is read
+  const parts = given.length > MOST_STYLES ? plain(given) : given;
+  const marks = ranges.length > MOST_STYLES ? [] : ranges;
   if (!marks.length) return parts.map(([text, style]) => styledText(text, style));
   /** @type {Node[]} */
   const made = [];
@@ -57,4 +62,12 @@ export function styledRow(parts, marks = []) {
     at += text.length;
   }
   return made;
+}
+
+/**
+ * @param {Parts} parts
+ * @returns {Parts}
+ */
+function plain(parts) {
+  return [[parts.map(([text]) => text).join(""), ""]];
 }

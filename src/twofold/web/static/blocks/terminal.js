@@ -6,7 +6,7 @@
 
 import { copyButton } from "../clipboard.js";
 import { el } from "../elements.js";
-import { styledRow } from "./styled.js";
+import { styledText } from "./styled.js";
 
 /**
  * @param {Piece} item
@@ -23,7 +23,7 @@ export function terminal(item) {
   const rows = item.rows ?? [];
   for (const [number, row] of rows.entries()) {
     if (number) screen.append("\n");
-    screen.append(...styledRow(row));
+    screen.append(...row.map(([text, style]) => styledText(text, style)));
   }
   const facts = [];
   if (item.cwd) facts.push(`in ${item.cwd}`);
