@@ -77,6 +77,7 @@ PROCESSES = {
     "web/test_page_hostile",
     "web/test_page_hostile_agent",
     "web/test_page_list",
+    "web/test_page_long_messages",
     "web/test_page_network",
     "web/test_page_people",
     "web/test_page_questions",

@@ -27,7 +27,7 @@ export class Announcer {
    * @param {import("./mirror.js").Changes} changes
    */
   changed(mirror, changes) {
-    for (const { key, at } of [...changes.put, ...changes.grow.map((each) => each.held)]) {
+    for (const { key, at } of [...changes.put, ...changes.grow]) {
       if (at >= mirror.count - KEPT) this.open.add(key);
     }
     for (const key of [...this.open]) {
@@ -64,11 +64,7 @@ function wordsOf({ block }) {
   switch (block.type) {
     case "MessageBlock": {
       if (block.role === "thought" || block.role === "user") return "";
-      return (block.items ?? [])
-        .concat(block.tail ?? [])
-        .map(pieceWords)
-        .filter(Boolean)
-        .join(" ");
+      return piecesWords([...(block.items ?? []), ...(block.tail ?? [])]);
     }
     case "ToolCallBlock":
       return `${block.title}: ${block.word || block.status}`;
@@ -77,6 +73,20 @@ function wordsOf({ block }) {
         .filter(Boolean)
         .join(": ");
   }
+}
+
+/**
+ * The words of a message, as many as are given.
+ *
+ * @param {any[]} pieces
+ */
+function piecesWords(pieces) {
+  let words = "";
+  for (const piece of pieces) {
+    if (words.length > LONGEST) break;
+    words += ` ${pieceWords(piece)}`.trimEnd();
+  }
+  return words.trimStart();
 }
 
 /**

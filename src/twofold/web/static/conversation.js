@@ -43,14 +43,22 @@ export class Conversation {
     this.isLive = false;
     /** @type {number | null} a place to go to as soon as it is known */
     this.wanted = null;
+    /** A text that was searched: its section is shown, as soon as it has arrived. */
+    this.wantedText = "";
+    /** @type {number | null} the place that has it */
+    this.textAt = null;
     this.wide = false;
     this.list = new List(this.scroller, {
       draw: (at) => this.drawPlace(at),
       dropped: (at) => this.drawn.delete(at),
+      near: (at, from, to) => this.drawn.get(at)?.drawn.near?.(from, to) ?? null,
       moved: (first, last) => this.moved(first, last),
       left: (atEnd) => this.showJump(atEnd),
     });
     this.jump.addEventListener("click", () => this.list.toEnd());
+    for (const each of ["wheel", "keydown", "pointerdown"]) {
+      this.scroller.addEventListener(each, () => this.forgetText(), { passive: true });
+    }
     new ResizeObserver(() => this.measureWidth()).observe(this.scroller);
   }
 
@@ -79,7 +87,7 @@ export class Conversation {
    */
   changed(mirror, changes) {
     if (mirror !== this.mirror) return;
-    for (const { held, settled, tail } of changes.grow) this.grow(held, settled, tail);
+    for (const held of changes.grow) this.grow(held);
     const again = changes.put.filter((held) => this.list.mounted.has(held.at));
     const places = [...again.map((held) => held.at), ...changes.gone];
     const focused = places.map((at) => this.focusIn(at)).find((each) => each !== null);
@@ -99,15 +107,11 @@ export class Conversation {
     this.goToWanted();
   }
 
-  /**
-   * @param {Held} held
-   * @param {import("./contract.js").Piece[]} settled
-   * @param {import("./contract.js").Piece[]} tail
-   */
-  grow(held, settled, tail) {
+  /** @param {Held} held */
+  grow(held) {
     const drawn = this.drawn.get(held.at)?.drawn;
     if (!drawn) return;
-    if (drawn.grow) drawn.grow(settled, tail);
+    if (drawn.grow) drawn.grow();
     else this.list.changed([held.at]);
   }
 
@@ -246,15 +250,36 @@ export class Conversation {
     this.goToWanted();
   }
 
+  /** The reader goes on from here. */
+  forgetText() {
+    this.wantedText = "";
+    this.textAt = null;
+  }
+
+  /** Shows the part of a long block that has the text. */
+  goToText() {
+    const at = this.textAt;
+    const below = at === null ? null : this.drawn.get(at)?.drawn.topOf?.(this.wantedText);
+    if (at === null || typeof below !== "number") return;
+    this.forgetText();
+    this.list.to(at, below);
+  }
+
   goToWanted() {
+    if (this.wanted === null) {
+      this.goToText();
+      return;
+    }
     const { wanted, mirror } = this;
     if (wanted === null || !mirror || mirror.count <= wanted) return;
     this.list.to(wanted);
     const element = this.list.mounted.get(wanted);
     if (!element || element.classList.contains("loading")) return;
     this.wanted = null;
+    this.textAt = this.wantedText ? wanted : null;
     element.classList.add("found");
     element.focus({ preventScroll: true });
+    this.goToText();
   }
 
   /** @param {boolean} atEnd */

@@ -23,9 +23,12 @@ const MOST_TURNS = 6;
  * @typedef {{
  *   draw: (at: number) => HTMLElement | null | undefined,
  *   dropped: (at: number) => void,
+ *   near: (at: number, from: number, to: number) => number | null,
  *   moved: (first: number, last: number) => void,
  *   left: (atEnd: boolean) => void,
- * }} Owner `draw` returns null for a place that holds nothing, undefined for one that is on its way
+ * }} Owner `draw` returns null for a place that holds nothing, undefined for one that is on its way;
+ *   `near` draws what of a place is between these pixels, and returns by how much what is at the
+ *   first of them has moved down, or null if nothing can have
  */
 
 export class List {
@@ -143,10 +146,11 @@ export class List {
    * Brings a place to the top of the screen.
    *
    * @param {number} at
+   * @param {number} [below] so many pixels of it are above the screen
    */
-  to(at) {
+  to(at, below = 0) {
     this.setStick(false);
-    this.offset = Math.min(this.heights.top(at), this.farthest);
+    this.offset = Math.min(this.heights.top(at) + below, this.farthest);
     this.render();
     this.place();
     if (this.offset >= this.farthest - NEAR && at >= this.heights.count - 1) this.setStick(true);
@@ -213,7 +217,7 @@ export class List {
       if (this.stick) this.offset = this.farthest;
       this.offset = Math.max(0, Math.min(this.offset, this.farthest));
       const anchor = this.anchor();
-      if (!this.mount()) break;
+      if (!this.mount(anchor)) break;
       this.keep(anchor);
     }
     if (this.farthest === 0) this.setStick(true);
@@ -235,8 +239,11 @@ export class List {
     return [first, heights.find(this.offset + this.view + OVERSCAN) + 1];
   }
 
-  /** @returns {boolean} whether heights changed, so that other places may be near the screen */
-  mount() {
+  /**
+   * @param {{at: number, above: number}} anchor moved with what is at the beginning of the screen
+   * @returns {boolean} whether heights changed, so that other places may be near the screen
+   */
+  mount(anchor) {
     const [first, end] = this.shown;
     const keep = this.focusedPlace();
     for (const at of [...this.mounted.keys()]) {
@@ -271,6 +278,13 @@ export class List {
       const { height } = element.getBoundingClientRect();
       changed = this.heights.set(Number(element.dataset.at), height) || changed;
       this.sizes.observe(element);
+    }
+    for (const [at, element] of this.mounted) {
+      const from = this.heights.top(anchor.at) + anchor.above - this.heights.top(at);
+      const moved = this.owner.near(at, from, from + this.view);
+      if (moved === null) continue;
+      if (at === anchor.at) anchor.above += moved;
+      changed = this.heights.set(at, element.getBoundingClientRect().height) || changed;
     }
     return changed;
   }

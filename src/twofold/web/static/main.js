@@ -63,6 +63,9 @@ class Page {
       this.connection,
       () => this.sessions.sessions,
       () => this.mirror?.id ?? "",
+      (text) => {
+        this.conversation.wantedText = text;
+      },
     );
     this.keys = new Keys(
       this.bindings(),

@@ -7,7 +7,7 @@
  *
  * @typedef {{at: number, key: string, version: number, block: Block}} Held
  * @typedef {{
- *   put: Held[], grow: {held: Held, settled: Piece[], tail: Piece[]}[], gone: number[],
+ *   put: Held[], grow: Held[], gone: number[],
  *   facts: string[]
  * }} Changes
  */
@@ -99,7 +99,7 @@ export class Mirror {
       const held = this.held.get(key);
       if (!held) continue;
       grow(held.block, settled, tail);
-      changes.grow.push({ held, settled, tail });
+      changes.grow.push(held);
     }
     for (const key of frame.gone ?? []) {
       const held = this.held.get(key);

@@ -16,8 +16,10 @@ export class Search {
    * @param {Connection} connection
    * @param {() => {id: string, title?: string | null}[]} sessions
    * @param {() => string} current the session that is shown
+   * @param {(text: string) => void} onChosen called with what was searched when a place is chosen
    */
-  constructor(connection, sessions, current) {
+  constructor(connection, sessions, current, onChosen) {
+    this.onChosen = onChosen;
     this.connection = connection;
     this.sessions = sessions;
     this.current = current;
@@ -81,7 +83,8 @@ export class Search {
     const title =
       this.everywhere.checked && session ? el("span", { class: "facts" }, titleOf(session)) : null;
     const words = el("span", {}, ...marked(found.text, text));
-    return el("li", {}, el("a", { href: `#${found.session}/${found.at}` }, words, title));
+    const on = { click: () => this.onChosen(text) };
+    return el("li", {}, el("a", { href: `#${found.session}/${found.at}`, on }, words, title));
   }
 }
 

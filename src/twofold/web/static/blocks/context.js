@@ -1,7 +1,7 @@
 /**
  * What a block needs beside itself to be drawn: types only, no code.
  *
- * @import {Location, Media, Piece} from "../contract.js"
+ * @import {Location, Media} from "../contract.js"
  *
  * @typedef {{
  *   key: string,
@@ -14,8 +14,11 @@
  *
  * @typedef {{
  *   element: HTMLElement,
- *   grow?: (settled: Piece[], tail: Piece[]) => void,
- * }} Drawn
+ *   grow?: () => void,
+ *   near?: (from: number, to: number) => number | null,
+ *   topOf?: (text: string) => number | null,
+ * }} Drawn `grow`: its block has grown; `near`: this part of it, in pixels, is on the screen;
+ *   `topOf`: where in it a text is, in pixels
  */
 
 export {};

@@ -11,9 +11,11 @@ import { diff } from "./diff.js";
 import { folded } from "./folding.js";
 import { MarkdownText } from "./markdown.js";
 import { described, unknown } from "./media.js";
+import { sectionsOf } from "./sections.js";
 import { terminal } from "./terminal.js";
 
 const SHOWN_LINES = 14;
+const SHOWN_SECTIONS = 3;
 /** A line longer than this counts as several. */
 const LONG_LINE = 240;
 
@@ -41,7 +43,9 @@ export function itemOf(item, context, part) {
 function drawn(item, context, part) {
   switch (item.type) {
     case "TextItem":
-      return item.markdown ? markdown(item.markdown) : plain(item.text ?? "", context, part);
+      return item.markdown
+        ? markdown(item.markdown, context, part)
+        : plain(item.text ?? "", context, part);
     case "DiffItem":
       return diff(item.lines ?? [], context, part);
     case "TerminalItem":
@@ -53,11 +57,26 @@ function drawn(item, context, part) {
   }
 }
 
-/** @param {Piece[]} blocks */
-function markdown(blocks) {
-  const root = el("div", { class: "markdown" });
-  new MarkdownText(root).settle(blocks);
-  return root;
+/**
+ * Markdown of a tool, section by section if it is long.
+ *
+ * @param {Piece[]} items
+ * @param {Context} context
+ * @param {string} part
+ */
+function markdown(items, context, part) {
+  const sections = sectionsOf({ type: "MessageBlock", items });
+  const made = el("div", {});
+  const draw = (/** @type {number} */ from, /** @type {number} */ to) =>
+    Array.from({ length: to - from }, (_, step) => {
+      const root = el("div", { class: "markdown" });
+      const start = sections.starts[from + step];
+      const blocks = sections.pieces.slice(start, sections.end(from + step));
+      new MarkdownText(root, sections).settle(blocks, start);
+      return root;
+    });
+  made.append(...folded(context, part, sections.count, SHOWN_SECTIONS, "parts", draw));
+  return made;
 }
 
 /**

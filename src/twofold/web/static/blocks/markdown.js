@@ -5,6 +5,7 @@
  * else, is drawn by the same rules, and taken away again before anything follows.
  *
  * @import {Piece, Container, Span} from "../contract.js"
+ * @import {Sections} from "./sections.js"
  */
 
 import { copyButton } from "../clipboard.js";
@@ -25,9 +26,15 @@ const LONGEST_PART = 16_384;
  */
 
 export class MarkdownText {
-  /** @param {HTMLElement} root where the text is drawn into */
-  constructor(root) {
+  /**
+   * @param {HTMLElement} root where the text is drawn into
+   * @param {Sections | null} [sections] where the blocks are, if the text may begin in the middle
+   */
+  constructor(root, sections = null) {
     this.root = root;
+    this.sections = sections;
+    /** The number of the block that is drawn. */
+    this.at = 0;
     /** @type {State} */
     this.state = {
       open: [],
@@ -44,19 +51,36 @@ export class MarkdownText {
     this.before = null;
   }
 
-  /** @param {Piece[]} blocks that are settled now */
-  settle(blocks) {
+  /**
+   * @param {Piece[]} blocks that are settled now
+   * @param {number} [at] the number of the first of them
+   */
+  settle(blocks, at = 0) {
     this.dropTail();
-    for (const block of blocks) this.block(block);
+    this.draw(blocks, at);
   }
 
-  /** @param {Piece[]} blocks that may still change */
-  tail(blocks) {
+  /**
+   * @param {Piece[]} blocks that may still change
+   * @param {number} [at] the number that the first of them will have
+   */
+  tail(blocks, at = 0) {
     this.dropTail();
     if (!blocks.length) return;
     this.before = { ...this.state, open: [...this.state.open] };
     this.loose = [];
-    for (const block of blocks) this.block(block);
+    this.draw(blocks, at);
+  }
+
+  /**
+   * @param {Piece[]} blocks
+   * @param {number} at
+   */
+  draw(blocks, at) {
+    for (const [number, block] of blocks.entries()) {
+      this.at = at + number;
+      this.block(block);
+    }
   }
 
   dropTail() {
@@ -90,14 +114,14 @@ export class MarkdownText {
     if (block.type !== "CodeLine") state.code = null;
     if (block.type !== "TableRow") state.body = null;
     if (block.type !== "Paragraph") state.paragraph = null;
-    this.draw(block, parent);
+    this.leaf(block, parent);
   }
 
   /**
    * @param {Piece} block
    * @param {HTMLElement} parent
    */
-  draw(block, parent) {
+  leaf(block, parent) {
     switch (block.type) {
       case "Heading": {
         // below the headings of the page
@@ -121,8 +145,7 @@ export class MarkdownText {
         this.table(block, parent);
         return;
       case "TableRow":
-        if (this.state.body)
-          this.append(this.state.body, row(block.cells ?? [], this.state.aligns));
+        this.tableRow(block, parent);
         return;
       default:
         this.append(parent, el("p", { class: "facts" }, `[${block.type}]`));
@@ -177,7 +200,7 @@ export class MarkdownText {
     if (!block.spans?.length) return;
     const { state } = this;
     if (!(block.continues && state.paragraph)) {
-      state.paragraph = state.part = this.append(parent, el("p"));
+      state.paragraph = state.part = this.append(parent, el("p", { class: joined(block) }));
       state.length = 0;
     } else if (state.length > LONGEST_PART) {
       state.part = this.append(state.paragraph, el("span", { class: "part" }));
@@ -194,12 +217,15 @@ export class MarkdownText {
    */
   code(language, parent) {
     const code = el("code");
-    const copy = copyButton("Copy this code", () => code.textContent ?? "");
+    const { sections, at } = this;
+    const all = () => (sections ? sections.codeAt(at) : (code.textContent ?? ""));
+    const copy = copyButton("Copy this code", all);
     const label = language ? el("span", { class: "language" }, language) : null;
     // it scrolls sideways, so the keyboard must be able to reach it
     const pre = el("pre", { tabindex: "0" }, code);
-    this.append(parent, el("div", { class: "code" }, label, copy, pre));
+    const box = this.append(parent, el("div", { class: "code" }, label, copy, pre));
     this.state.code = code;
+    return box;
   }
 
   /**
@@ -207,13 +233,25 @@ export class MarkdownText {
    * @param {HTMLElement} parent
    */
   codeLine(block, parent) {
-    if (!this.state.code) this.code("", parent);
+    if (!this.state.code) this.code("", parent).classList.add("joined");
     const code = /** @type {HTMLElement} */ (this.state.code);
     if (code.hasChildNodes() && !block.continues) this.append(code, document.createTextNode("\n"));
     const parts = block.spans ?? [[block.text ?? "", ""]];
     for (const node of styledRow(parts)) this.append(code, /** @type {ChildNode} */ (node));
     // an empty line must count as one
     if (!code.hasChildNodes()) this.append(code, document.createTextNode(""));
+  }
+
+  /**
+   * @param {Piece} block
+   * @param {HTMLElement} parent
+   */
+  tableRow(block, parent) {
+    const table = this.state.body ? undefined : this.sections?.tableAt(this.at);
+    // a table that began elsewhere has its header here, too
+    if (table?.type === "Table") this.table(/** @type {Piece} */ ({ ...table, rows: [] }), parent);
+    const { body, aligns } = this.state;
+    if (body) this.append(body, row(block.cells ?? [], aligns));
   }
 
   /**
@@ -231,6 +269,11 @@ export class MarkdownText {
     this.state.body = body;
     this.state.aligns = aligns;
   }
+}
+
+/** @param {Piece} paragraph that begins here */
+function joined(paragraph) {
+  return paragraph.continues ? "joined" : undefined;
 }
 
 /**
@@ -251,7 +294,9 @@ function listOf(kind) {
 function itemOf(item) {
   const task = typeof item.task === "boolean";
   const made = el("li", { class: task ? "task" : undefined, value: item.number ?? undefined });
-  if (task) made.append(el("span", { class: "box" }, item.task ? "☑ " : "☐ "));
+  // it was opened where the text before is
+  if (!item.opens) made.classList.add("goes-on");
+  if (task && item.opens) made.append(el("span", { class: "box" }, item.task ? "☑ " : "☐ "));
   return made;
 }
 

@@ -6,7 +6,7 @@
  */
 
 import { el } from "../elements.js";
-import { itemOf } from "./items.js";
+import { Body } from "./body.js";
 import { locationList } from "./locations.js";
 import { took } from "./took.js";
 
@@ -23,15 +23,7 @@ const STATUSES = new Set([
 export function toolCall(block, context) {
   const status = STATUSES.has(block.status) ? block.status : "in_progress";
   const items = el("div", { class: "items" });
-  let count = 0;
-  const grow = (/** @type {Piece[]} */ settled) => {
-    for (const piece of settled) {
-      count += 1;
-      const item = itemOf(piece, context, `item ${count}`);
-      if (item) items.append(item);
-    }
-  };
-  grow(block.items ?? []);
+  const body = new Body(items, block, context);
   const element = el(
     "section",
     { class: `call ${status}` },
@@ -43,7 +35,12 @@ export function toolCall(block, context) {
       el("p", { class: "remark" }, words),
     ),
   );
-  return { element, grow };
+  return {
+    element,
+    grow: () => body.grow(),
+    near: (from, to) => body.near(from, to),
+    topOf: (text) => body.topOf(text),
+  };
 }
 
 /** @param {Block} block */
