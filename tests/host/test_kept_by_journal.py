@@ -74,6 +74,19 @@ async def test_a_session_outlives_its_host(version: str, tmp_path: Path) -> None
 
 
 @in_real_time
+async def test_a_session_goes_on_with_its_own_agent_at_a_host_with_another(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as host:
+        await turn(await host.new_session(), "hello")
+    async with hosting(tmp_path, "--version", "1") as host:
+        hosted = only(host)
+        await hosted.ready()
+        before = hosted.agent_name
+        await turn(hosted, "again")
+        assert hosted.failure is None
+        assert (hosted.agent_name, host.default_name != before) == (before, True)
+
+
+@in_real_time
 async def test_a_session_without_a_prompt_is_not_kept(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         hosted = await host.new_session()

@@ -149,6 +149,8 @@ class Host:
         self._journal = journal
         self._idle_after = idle_after
         self._described: dict[str, Description] = {}
+        self._agent_words: dict[str, _AgentWords] = {}
+        """What named the agent of each session."""
         self._describing: asyncio.Task[None] | None = None
         self._hosted: dict[str, HostedSession] = {}
         self._observers: list[OnSessions] = []
@@ -345,6 +347,7 @@ class Host:
             may_start=self._check_agents,
             idle_after=self._idle_after,
         )
+        self._agent_words[hosted.id] = place.words
         for warning in place.settings.warnings:
             hosted.add_warning(warning)
         hosted.on_first_prompt = lambda: _keep(hosted, place.agent)
@@ -361,9 +364,13 @@ class Host:
         """A session of the journal, whose agent is started when somebody sends a prompt."""
         assert self._journal is not None
         hosted: HostedSession
+        kept = _Kept()
+        with suppress(msgspec.DecodeError):
+            kept = msgspec.json.decode(row.facts, type=_Kept)
 
         def start() -> StartsAgent:
-            place = self._find_place(row.agent, row.cwd)
+            # the journal is the user's own: what named the agent names it again
+            place = self._find_place(row.agent, row.cwd, kept.agent)
             hosted.set_up(place.agent.command, place.log_in, _setup(place, None))
             hosted.on_first_prompt = lambda: _keep(hosted, place.agent)
             return self._launch(place.agent, place.cwd, self._policy(place.settings))
@@ -382,13 +389,12 @@ class Host:
         )
         hosted.first_words = row.first_words
         hosted.last_activity = row.updated
-        kept = _Kept()
-        with suppress(msgspec.DecodeError):
-            kept = msgspec.json.decode(row.facts, type=_Kept)
+        if kept.agent is not None:
+            self._agent_words[row.session] = kept.agent
         hosted.listed_title = row.title
         hosted.agent_session = kept.agent_session
         hosted.rename(kept.title)
-        self._described[row.session] = _description(hosted)
+        self._described[row.session] = self._description(hosted)
         return hosted
 
     async def _read(self, hosted: HostedSession) -> Recovery:
@@ -421,11 +427,20 @@ class Host:
             with suppress(LocalError):
                 await hosted.ready()
 
+    def _description(self, hosted: HostedSession) -> Description:
+        words = self._agent_words.get(hosted.id)
+        return {
+            "title": hosted.title,
+            "first_words": hosted.first_words,
+            "state": hosted.state,
+            "facts": msgspec.json.encode(_Kept(hosted.agent_session, hosted.own_title, words)),
+        }
+
     def _describe(self) -> None:
         """Write what lists show of the sessions to the journal, as far as it has changed."""
         if self._journal is None or (self._describing and not self._describing.done()):
             return
-        found = {each.id: _description(each) for each in self._hosted.values()}
+        found = {each.id: self._description(each) for each in self._hosted.values()}
         news = {
             identity: description
             for identity, description in found.items()
@@ -491,11 +506,12 @@ class Host:
 
     async def _close_in_journal(self, hosted: HostedSession) -> None:
         self._described.pop(hosted.id, None)
+        self._agent_words.pop(hosted.id, None)
         if self._journal is None:
             return
         with suppress(JournalFailed, NotInJournal):
             if hosted.first_words:
-                description = _description(hosted)
+                description = self._description(hosted)
                 description["state"] = CLOSED
                 await self._journal.describe(hosted.id, **description)
                 await self._journal.close_session(hosted.id)
@@ -558,7 +574,7 @@ class Host:
         with suppress(LocalError):
             for hosted in self._hosted.values():
                 if hosted.first_words:
-                    description = _description(hosted)
+                    description = self._description(hosted)
                     description["state"] = "cold"
                     await self._journal.describe(hosted.id, **description)
                 else:
@@ -638,8 +654,16 @@ class Host:
     async def _place(self, agent: str | None, cwd: str | os.PathLike[str] | None) -> "_Place":
         return await asyncio.to_thread(self._find_place, agent, cwd)
 
-    def _find_place(self, agent: str | None, cwd: str | os.PathLike[str] | None) -> "_Place":
-        """Read the settings, and find the agent; this reads files."""
+    def _find_place(
+        self,
+        agent: str | None,
+        cwd: str | os.PathLike[str] | None,
+        named: "_AgentWords | None" = None,
+    ) -> "_Place":
+        """Read the settings, and find the agent; this reads files.
+
+        `named` is what an earlier host was given.
+        """
         given = os.path.expanduser(cwd) if cwd is not None else os.fspath(self.cwd)
         try:
             folder = Path(os.path.abspath(os.path.join(self.cwd, given)))
@@ -649,6 +673,8 @@ class Host:
             raise NotADirectory(os.fspath(given)) from None
         settings = load(folder)
         words, dashes = self._words, self._dashes
+        if named is not None:
+            words, dashes, agent = named.words, named.dashes, None
         is_command = not is_name(words, dashes=dashes)
         if agent is not None and not (is_command and agent == self.default_name):
             if not is_name([agent], dashes=False):
@@ -657,10 +683,18 @@ class Host:
         chosen = choose_agent(words, dashes=dashes, settings=settings)
         name = chosen.words[0] if is_name(words, dashes=dashes) else shown(words)
         log_in = shlex.join(["twofold", "run", "--cwd", str(folder), *chosen.words])
-        return _Place(chosen, name, folder, settings, log_in)
+        return _Place(chosen, name, folder, settings, _AgentWords(words, dashes), log_in)
 
     def _process(self, agent: ChosenAgent, cwd: Path, policy: Policy) -> StartsAgent:
         return Launch(agent.command, cwd=cwd, env=agent.env, version=self._version, policy=policy)
+
+
+class _AgentWords(Struct, frozen=True):
+    """What names an agent, as on a command line."""
+
+    words: list[str]
+    dashes: bool
+    """Whether `--` was before it."""
 
 
 class _Place(Struct, frozen=True):
@@ -670,6 +704,7 @@ class _Place(Struct, frozen=True):
     name: str
     cwd: Path
     settings: Settings
+    words: _AgentWords
     log_in: str
     """The command with which a person logs in at a terminal."""
 
@@ -680,16 +715,7 @@ class _Kept(Struct):
     agent_session: str | None = None
     title: str = ""
     """The title that a person gave it."""
-
-
-def _description(hosted: HostedSession) -> Description:
-    kept = _Kept(hosted.agent_session, hosted.own_title)
-    return {
-        "title": hosted.title,
-        "first_words": hosted.first_words,
-        "state": hosted.state,
-        "facts": msgspec.json.encode(kept),
-    }
+    agent: _AgentWords | None = None
 
 
 def _setup(place: _Place, mode: str | None) -> SessionSetup:

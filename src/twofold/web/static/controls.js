@@ -101,6 +101,8 @@ function stateWords(facts) {
       return "waits for your answer";
     case "failed":
       return "failed";
+    case "cold":
+      return "asleep: your next prompt wakes the agent";
     default:
       return "ready";
   }

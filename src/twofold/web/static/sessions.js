@@ -61,7 +61,8 @@ export class Sessions {
   row(session) {
     const state = STATES[session.state] ? session.state : "idle";
     const where = session.cwd.split("/").filter(Boolean).at(-1) ?? session.cwd;
-    const facts = [session.agent, where, session.ago].filter(Boolean).join(" · ");
+    const asleep = state === "cold" ? STATES.cold : "";
+    const facts = [session.agent, where, session.ago, asleep].filter(Boolean).join(" · ");
     const words = session.words || STATES[state];
     const link = el(
       "a",
