@@ -1,6 +1,7 @@
 """The log of a hosted session rebuilds it, whatever happened, up to where it ends."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,8 +16,11 @@ from tests.support.raw_agent import chunk
 from twofold.errors import LocalError
 from twofold.host.hosted_session import HostedSession
 from twofold.host.recovery import INTERRUPTED, Recovery
+from twofold.journal.compaction import Thing, compaction
+from twofold.journal.journal import Event
 
-Event = tuple[str, bytes, str]
+Put = tuple[str, bytes, str]
+DROPPED: Put = ("dropped", b"", "")
 
 
 class MemoryLog:
@@ -25,15 +29,31 @@ class MemoryLog:
     keeps = True
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[Put] = []
         self.count = 0
         """How many are kept."""
         self.fault: LocalError | None = None
+        self.compacted = self.compactions = 0
         self.gate = asyncio.Event()
         self.gate.set()
 
     def put(self, kind: str, body: bytes, text: str = "") -> None:
         self.events.append((kind, body, text))
+
+    async def compact(self, is_known: Callable[[Thing], bool]) -> None:
+        begin, self.compacted = self.compacted, len(self.events)
+        events = [
+            Event(begin + number, 0.0, kind, body)
+            for number, (kind, body, _) in enumerate(self.events[begin:], 1)
+        ]
+        found = compaction(events, is_known)
+        for event in events if found is not None else ():
+            assert found is not None
+            if event.seq not in found.kept:
+                self.events[event.seq - 1] = DROPPED
+            elif (entry := found.kept[event.seq]) is not None:
+                self.events[event.seq - 1] = (entry.kind, entry.body, "")
+                self.compactions += 1
 
     async def kept(self) -> None:
         until = len(self.events)
@@ -44,11 +64,12 @@ class MemoryLog:
         self.count = max(self.count, until)
 
 
-def recovered(events: list[Event]) -> Recovery:
+def recovered(events: list[Put]) -> Recovery:
     problems: list[str] = []
     recovery = Recovery("/", problems.append)
-    for number, (kind, body, _) in enumerate(events, 1):
-        recovery.put(number, kind, body)
+    for number, event in enumerate(events, 1):
+        if event is not DROPPED:
+            recovery.put(number, event[0], event[1])
     assert problems == []
     return recovery
 
@@ -121,6 +142,22 @@ def test_a_log_that_ends_anywhere_gives_a_session_in_which_nothing_is_pending(
             assert all(each.held for each in recovery.queue)
 
     run()
+
+
+@simulated
+async def test_the_pieces_of_a_turn_become_one_event_when_it_has_ended() -> None:
+    log = MemoryLog()
+    async with hosting(2, log=log) as stage:
+        stage.hosted.prompt(["hello"], "Anna")
+        prompt = await stage.begin()
+        for number in range(100):
+            stage.agent.update(chunk(f"{number} "))
+        stage.finish(prompt)
+        await stage.idle()
+        await stage.settled()
+        assert log.compactions == 1
+        assert sum(event is DROPPED for event in log.events) == 98
+        compare(stage.hosted, log)
 
 
 # ---- what must not be lost -----------------------------------------------------------------------

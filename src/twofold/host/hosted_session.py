@@ -881,7 +881,7 @@ class HostedSession:
         self._resumed = self._resumed or bool(self.first_words)
         self._queue.restore(recovery.queue)
         self._questions.restore(recovery.answered)
-        self._writer.restored(recovery.queue)
+        self._writer.restored(recovery.queue, recovery.session)
         block = recovery.settle(self._on_input)
         if block is not None:
             self._writer.remark(block, "")
@@ -996,6 +996,7 @@ class HostedSession:
             if remark.text:
                 self._add_block(remark, found or one_line(prompt.text))
             self._active("queue")
+            self._spawn(self._writer.compact(self._state))
 
     async def _blocks(self, session: ClientSession, prompt: QueuedPrompt) -> Sequence[Part]:
         """The content to send; files are read in a thread."""

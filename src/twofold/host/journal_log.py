@@ -11,10 +11,14 @@ from typing import Final
 
 from twofold.errors import LocalError
 from twofold.host.recovery import Recovery
-from twofold.journal.journal import Entry, Journal, JournalBusy, JournalReader
+from twofold.journal.compaction import Thing, compaction
+from twofold.journal.journal import Entry, Event, Journal, JournalBusy, JournalReader
 
 MOST_HELD: Final = 64 * 1024 * 1024
 """How many bytes of one session may wait for a journal that is busy."""
+FEWEST_COMPACTED: Final = 50
+MOST_COMPACTED: Final = 500_000
+"""Of so many events of a turn fewer are made; with more than that it would take too long."""
 
 
 class JournalLog:
@@ -35,10 +39,12 @@ class JournalLog:
         self._held: deque[Entry] = deque()
         self._size = 0
         self._waiting: asyncio.Task[None] | None = None
+        self._compacted = 0
 
     def begin(self, head: int) -> None:
         """Go on after the event `head`, whatever failed before."""
         self._last, self._fault, self._size = head, None, 0
+        self._compacted = head
         self._held.clear()
 
     def put(self, kind: str, body: bytes, text: str = "") -> None:
@@ -93,6 +99,27 @@ class JournalLog:
             raise self._fault
         if self._last:
             await self._journal.committed(self._session, self._last)
+
+    async def compact(self, is_known: Callable[[Thing], bool]) -> None:
+        """Make fewer events of what was put since the last call; see `compaction`.
+
+        Args:
+            is_known: Whether the session had a message or a terminal before that.
+
+        Raises:
+            JournalFailed: The journal cannot be written.
+        """
+        begin, end = self._compacted, self._last
+        self._compacted = end
+        if not FEWEST_COMPACTED <= end - begin <= MOST_COMPACTED:
+            return
+        await self.kept()
+        events: list[Event] = []
+        async for batch in self._journal.read(self._session, begin, end - begin):
+            events += [event for event in batch if event.seq <= end]
+        found = await asyncio.to_thread(compaction, events, is_known)
+        if found is not None:
+            await self._journal.compact(self._session, *found)
 
 
 async def read_session(

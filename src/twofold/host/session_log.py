@@ -16,9 +16,11 @@ from twofold.client.prompt_blocks import Part
 from twofold.errors import LocalError
 from twofold.host.prompt_queue import QueuedPrompt
 from twofold.host.session_facts import Fact
+from twofold.journal.compaction import Thing
 from twofold.journal.session_events import write_input
+from twofold.session import Role, Session
 from twofold.session.changes import Changes
-from twofold.session.inputs import Applied, Input
+from twofold.session.inputs import Applied, Input, StartedOver
 from twofold.view.blocks import RemarkBlock
 from twofold.wire import codec, v2
 from twofold.wire.base import Malformed
@@ -33,6 +35,12 @@ OPENING: Final = "opening"
 OPENED: Final = "opened"
 STARTED: Final = "started"
 FAILED: Final = "failed"
+
+_ROLES: Final[dict[type, Role]] = {
+    v2.UserMessageChunk: "user",
+    v2.AgentMessageChunk: "agent",
+    v2.AgentThoughtChunk: "thought",
+}
 
 Tone: TypeAlias = Literal["", "warning", "error"]
 _TONES: Final[dict[str, Tone]] = {"warning": "warning", "error": "error"}
@@ -61,6 +69,16 @@ class SessionLog(Protocol):
             JournalFailed: It never will be.
         """
 
+    async def compact(self, is_known: Callable[[Thing], bool]) -> None:
+        """Make fewer events of those since the last call, which add up to the same.
+
+        Args:
+            is_known: Whether the session had a message or a terminal before that.
+
+        Raises:
+            JournalFailed: It cannot be written.
+        """
+
 
 class NoLog:
     """Keeps nothing: the session lives as long as its host."""
@@ -72,6 +90,9 @@ class NoLog:
 
     async def kept(self) -> None:
         """Return at once."""
+
+    async def compact(self, is_known: Callable[[Thing], bool]) -> None:
+        """There is nothing to compact."""
 
 
 NO_LOG: Final = NoLog()
@@ -98,6 +119,8 @@ class SessionWriter:
         self._on_lost = on_lost
         self._queue: list[QueuedPrompt] = []
         self._keeping: set[asyncio.Task[None]] = set()
+        self._entries = 0
+        self._terminals: frozenset[str] = frozenset()
 
     @property
     def is_keeping(self) -> bool:
@@ -116,6 +139,22 @@ class SessionWriter:
             self._on_lost(error)
             raise
 
+    async def compact(self, session: Session) -> None:
+        """A turn has ended: make fewer events of its pieces."""
+        entries, terminals = self._entries, self._terminals
+        self._entries, self._terminals = len(session.entries), frozenset(session.terminals)
+
+        def is_known(thing: Thing) -> bool:
+            kind, identity = thing
+            role = _ROLES.get(kind)
+            if role is None:
+                return identity in terminals
+            message = session.messages[role].get(identity)
+            return message is None or message.index < entries
+
+        with suppress(LocalError):  # it is only larger than it could be
+            await self._log.compact(is_known)
+
     async def close(self) -> None:
         """Wait until everything is kept, as far as it can be."""
         for task in self._keeping:
@@ -130,11 +169,14 @@ class SessionWriter:
     def input(self, given: Input, changes: Changes) -> None:
         """Something was done to the session (`OnInput`)."""
         self._put(*write_input(given))
+        if isinstance(given, StartedOver):
+            self._entries, self._terminals = 0, frozenset()
         if isinstance(given, Applied) and isinstance(given.update, v2.StateUpdate):
             self._show_once_kept()
 
     def opened(self, session_id: str, inputs: Iterable[Input], *, keep: bool) -> None:
         """The agent opened another session, to which `inputs` were done; see `Recovery`."""
+        self._entries, self._terminals = 0, frozenset()
         self._put(OPENING, write_facts(session=session_id))
         for given in inputs:
             self._put(*write_input(given))
@@ -152,9 +194,10 @@ class SessionWriter:
         self._queue = list(prompts)
         self._show_once_kept()
 
-    def restored(self, prompts: Sequence[QueuedPrompt]) -> None:
+    def restored(self, prompts: Sequence[QueuedPrompt], session: Session) -> None:
         """Go on after what was read; these prompts are queued."""
         self.is_paused = False
+        self._entries, self._terminals = len(session.entries), frozenset(session.terminals)
         self._queue = list(prompts)
 
     def remark(self, block: RemarkBlock, text: str) -> None:
