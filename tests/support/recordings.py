@@ -4,8 +4,10 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from twofold.convert.versions import Dialect
 from twofold.journal.recording import Recording
 from twofold.journal.recording import read_line as read_record
+from twofold.journal.script import Script, read_script
 from twofold.journal.wire_log import Entry, WireLog
 from twofold.session import Session
 
@@ -65,3 +67,7 @@ def entries_of(data: bytes) -> list[Entry]:
         for number, each in enumerate(data.splitlines(), 1)
         for entry in log.read(each, number)
     ]
+
+
+def script_of(data: bytes, dialect: Dialect | None = None) -> Script:
+    return read_script(data.splitlines(keepends=True), dialect)
