@@ -1,55 +1,14 @@
 """A client that does what the recorded one did, against a replay, without any I/O."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from twofold.convert.versions import Dialect
-from twofold.journal.recording import Recording
-from twofold.journal.recording import read_line as read_record
+from tests.support.recordings import Json, entries_of, script_of
 from twofold.journal.replay import Replay
-from twofold.journal.script import Script, read_script
-from twofold.journal.wire_log import Entry, WireLog
+from twofold.journal.script import Script
 from twofold.rpc.connection import Failure, Request, Response, read_line
-from twofold.session import Session
-
-Json = dict[str, Any]
-TEXT = [{"type": "text", "text": "hi"}]
-
-
-def tape(*messages: tuple[str, Json], step: float = 0.1) -> bytes:
-    """A recording of messages, each with its direction."""
-    records = [
-        {"seq": number, "time": round(number * step, 3), "dir": way, "message": message}
-        for number, (way, message) in enumerate(messages, 1)
-    ]
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
-
-
-def request(identity: Any, method: str, **params: Any) -> Json:
-    return {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
-
-
-def answer(identity: Any, **result: Any) -> Json:
-    return {"jsonrpc": "2.0", "id": identity, "result": result}
-
-
-def notify(method: str, **params: Any) -> Json:
-    return {"jsonrpc": "2.0", "method": method, "params": params}
-
-
-def update(session: str = "s", **members: Any) -> Json:
-    return notify("session/update", sessionId=session, update=members)
-
-
-def words(text: str, session: str = "s", **members: Any) -> Json:
-    content = {"type": "text", "text": text}
-    return update(session, sessionUpdate="agent_message_chunk", content=content, **members)
-
-
-def script_of(data: bytes, dialect: Dialect | None = None) -> Script:
-    return read_script(data.splitlines(keepends=True), dialect)
 
 
 class Talk:
@@ -132,13 +91,8 @@ def follow(data: bytes, talk: Talk, rename: Callable[[Any], Any] = str) -> Talk:
         talk: The replay of it.
         rename: Returns the id of a request of this client for the recorded one.
     """
-    log = WireLog()
-    entries = [
-        entry
-        for number, each in enumerate(data.splitlines(), 1)
-        for entry in log.read(each, number)
-    ]
-    received = asked = 0
+    entries = entries_of(data)
+    received = 0
     order = [each.number for each in entries if each.sender == "agent" and each.kind == "request"]
     for entry in entries:
         if entry.message is None or entry.sender is None:
@@ -155,30 +109,5 @@ def follow(data: bytes, talk: Talk, rename: Callable[[Any], Any] = str) -> Talk:
             message["id"] = rename(f"{entry.number}:{message['id']}")
         elif entry.answered is not None:
             message["id"] = questions[order.index(entry.answered.number)]["id"]
-            asked += 1
         talk.send(message)
     return talk.wait()
-
-
-def folded(lines: bytes | Iterable[bytes]) -> dict[str, Session]:
-    """The sessions that a recording adds up to."""
-    recording = Recording()
-    read = [
-        line
-        for each in (lines.splitlines() if isinstance(lines, bytes) else lines)
-        for line in read_record(each)
-    ]
-    for line in read:
-        recording.look(line)
-    for line in read:
-        recording.take(line)
-    return {session.session_id: session for session in recording.sessions.values()}
-
-
-def entries_of(data: bytes) -> list[Entry]:
-    log = WireLog()
-    return [
-        entry
-        for number, each in enumerate(data.splitlines(), 1)
-        for entry in log.read(each, number)
-    ]
