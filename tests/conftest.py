@@ -39,6 +39,7 @@ PROCESSES = {
     "cli/test_agents",
     "cli/test_make_demo",
     "cli/test_picture",
+    "cli/test_replay",
     "cli/test_run",
     "cli/test_run_ends",
     "cli/test_serve",

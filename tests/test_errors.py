@@ -55,6 +55,7 @@ NOT_PUBLIC = {
     "Refused": "of the server of the page: a request",
     "NotShown": "of the server of the page: a file",
     "Closed": "of the server of the page: the other side of a socket is gone",
+    "NotPlayable": "of the command `replay`",
     "UnknownScenario": "of the demo agent",
     "Leave": "of the terminal client: the user leaves",
     "EditorFailed": "of the terminal client: the external editor",

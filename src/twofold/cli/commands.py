@@ -21,6 +21,7 @@ SUMMARIES = {
     "convert": "Convert a recording to the other version.",
     "doctor": "Examine an agent and print a report.",
     "fold": "Print the final state of each session in a recording.",
+    "replay": "Play a recording to a client.",
     "run": "Talk to an agent.",
     "serve": "See and steer sessions in a browser.",
     "sessions": "List an agent's sessions, or those that are kept.",
@@ -31,10 +32,13 @@ SUMMARIES = {
 
 GROUPS = {
     "Agents": ("run", "serve", "agents", "sessions", "doctor", "bridge", "agent"),
-    "Recordings": ("show", "fold", "convert"),
+    "Recordings": ("show", "fold", "convert", "replay"),
     "Settings": ("settings", "completion"),
 }
 """The headings of `--help`, each with its commands. Commands in no group are listed last."""
+
+_LATER = ("agents", "bridge", "doctor", "replay", "run", "serve", "sessions")
+"""The commands that import more before they begin, and then have interrupts raised themselves."""
 
 EXAMPLES = (
     "twofold run claude",
@@ -67,6 +71,8 @@ class _LazyGroup(click.Group):
                 from twofold.cli.doctor import doctor as command
             case "fold":
                 from twofold.cli.filters import fold as command
+            case "replay":
+                from twofold.cli.replay import replay as command
             case "run":
                 from twofold.cli.run import run as command
             case "serve":
@@ -114,6 +120,5 @@ class _LazyGroup(click.Group):
 @click.pass_context
 def commands(context: click.Context) -> None:
     """One ACP session, whichever version each side speaks."""
-    # these import more before they begin
-    if context.invoked_subcommand not in ("agents", "bridge", "doctor", "run", "serve", "sessions"):
+    if context.invoked_subcommand not in _LATER:
         raise_on_interrupt()

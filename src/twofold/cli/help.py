@@ -74,6 +74,16 @@ HELP: Mapping[str, Help] = {
         ["twofold fold tape.jsonl"],
         {"Versions": ["--from", "--draft"]},
     ),
+    "replay": Help(
+        [
+            "twofold run -- twofold replay tape.jsonl",
+            "twofold replay --speed max --session s1 tape.jsonl",
+        ],
+        {
+            "Playing": ["--speed", "--session", "--loop", "--strict"],
+            "Versions": ["--version", "--from"],
+        },
+    ),
     "run": Help(
         [
             "twofold run claude",

@@ -51,7 +51,7 @@ async def run_bridge(
         async def start() -> Process:
             return await Process.spawn(agent.command, env=agent.env, on_stderr=stderr.write)
 
-        with _cancelled_by_signals() as received:
+        with cancelled_by_signals() as received:
             try:
                 record = _LossFile(file, report)
                 losses = LossLog(strict=strict, first=report_loss, every=record)
@@ -90,7 +90,7 @@ def _status(error: Exception | None) -> int:
 
 
 @contextmanager
-def _cancelled_by_signals() -> Iterator[list[int]]:
+def cancelled_by_signals() -> Iterator[list[int]]:
     """Cancel this task at a signal that ends the process, so that the agent ends too.
 
     Yields the numbers of the signals that arrived. Signals that were ignored stay ignored.
