@@ -15,7 +15,7 @@ from twofold.convert.conversation import Conversation, Out
 from twofold.convert.losses import Losses, NotConvertible
 from twofold.convert.versions import Detector, Dialect, Version, version_of_agent
 from twofold.errors import PeerError
-from twofold.journal.wire_log import Entry, Side, WireLog
+from twofold.journal.wire_log import Entry, Side, WireLog, look
 from twofold.rpc.connection import (
     Notification,
     Request,
@@ -138,20 +138,8 @@ def _entries(lines: Iterable[bytes], detector: Detector, problems: list[str]) ->
             problems.append(f"line {number}: {error}")
             continue
         for entry in entries:
-            _look(detector, entry)
+            look(detector, entry)
             yield entry
-
-
-def _look(detector: Detector, entry: Entry) -> None:
-    message = entry.message
-    if isinstance(message, Response) and entry.name in ("initialize", ""):
-        detector.initialized(message.result)
-    elif isinstance(message, Notification) and message.method == "session/update":
-        params = message.params if isinstance(message.params, dict) else {}
-        if isinstance(params.get("update"), dict):
-            detector.look(params["update"])
-    elif isinstance(message, Request | Notification):
-        detector.requested(message.method)
 
 
 def _converted(entries: list[Entry], problems: list[str]) -> Iterable[Entry]:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from twofold.convert.conversation import OTHER, handler_of
+from twofold.convert.versions import Detector
 from twofold.journal.recording import Line, read_line
 from twofold.rpc.connection import (
     Failure,
@@ -171,6 +172,20 @@ def _likely_senders(answer: Response | Failure) -> list[Side]:
 def _text(value: Any, field: str) -> str | None:
     found = value.get(field) if isinstance(value, dict) else None
     return found if isinstance(found, str) else None
+
+
+def look(detector: Detector, entry: Entry) -> None:
+    """Narrow the version of a recording by a message."""
+    message = entry.message
+    if isinstance(message, Response):
+        if entry.name in ("initialize", ""):
+            detector.initialized(message.result)
+    elif isinstance(message, Notification) and message.method == "session/update":
+        update = message.params.get("update") if isinstance(message.params, dict) else None
+        if isinstance(update, dict):
+            detector.look(update)
+    elif isinstance(message, Request | Notification):
+        detector.requested(message.method)
 
 
 # ---- the bytes of a message --------------------------------------------------------------------
