@@ -37,6 +37,14 @@ def render_blocks(blocks: Iterable[Block], console: Console, theme: Theme = DARK
     printer.flush()
 
 
+def render_rows(rows: Iterable[Row], console: Console, theme: Theme = DARK) -> None:
+    """Print rows as they come, without blank lines between them."""
+    printer = _Printer(console, theme)
+    for row in rows:
+        printer.add_row(row)
+    printer.flush()
+
+
 class _Printer:
     """Puts blocks on a console, a blank line between any two."""
 
@@ -57,12 +65,23 @@ class _Printer:
         if self._above:
             self._segments.append(Segment("\n"))
         self._above = True
+        for row in rows:
+            self._write(row)
+        self._count()
+
+    def add_row(self, row: Row) -> None:
+        """Print one row, sooner or later."""
+        self._write(row)
+        self._count()
+
+    def _write(self, row: Row) -> None:
         if self._console.is_terminal:
-            for row in rows:
-                self._segments += [Segment(text, self._style(style)) for text, style in row]
-                self._segments.append(Segment("\n"))
+            self._segments += [Segment(text, self._style(style)) for text, style in row]
+            self._segments.append(Segment("\n"))
         else:
-            self._segments.append(Segment("".join([f"{plain(row)}\n" for row in rows])))
+            self._segments.append(Segment(f"{plain(row)}\n"))
+
+    def _count(self) -> None:
         self._waiting += 1
         if self._waiting >= _BATCH:
             self.flush()
