@@ -115,6 +115,13 @@ def test_a_session_is_folded_and_converted() -> None:
     assert "tool_call" in {each["sessionUpdate"] for each in updates}
 
 
+def test_the_updates_of_a_session_are_shown_as_messages_and_up_to_one_of_them() -> None:
+    rows = twofold("show", "--journal", "--wire").stdout
+    assert "agent_message_chunk" in rows
+    early = twofold("show", "--journal", "--at", "5").stdout
+    assert 0 < len(early) < len(twofold("show", "--journal").stdout)
+
+
 @pytest.mark.parametrize("command", ["show", "fold"])
 @pytest.mark.parametrize(
     ("arguments", "words"),

@@ -134,7 +134,11 @@ def test_lines_that_cannot_be_read_are_counted_and_told_apart() -> None:
 
 
 def test_the_version_of_early_lines_is_found_in_later_ones() -> None:
-    ambiguous: Json = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"}
+    ambiguous: Json = {
+        "sessionUpdate": "tool_call_update",
+        "toolCallId": "t",
+        "status": "completed",
+    }
     inspector = Inspector()
     lines = tape(("a2c", update(**ambiguous)), ("a2c", update(**CALL))).splitlines()
     first = next(inspector.read_all(lines))

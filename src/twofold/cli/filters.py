@@ -4,6 +4,7 @@ A bad line is reported on standard error with its number, and the rest is read. 
 or a user shows a traceback.
 """
 
+import io
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -28,9 +29,11 @@ from twofold.wire.base import Malformed
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from twofold.cli.wire_view import Asked
     from twofold.host.recovery import Recovery
     from twofold.host.settings import Theme as ThemeChoice
     from twofold.journal.journal import SessionRow
+    from twofold.term.lines import Row
     from twofold.term.themes import Theme
 
 _BAD_INPUT, _LOST, _REFUSED = 2, 3, 4
@@ -93,10 +96,11 @@ def fold(
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "markdown", "html"]),
+    type=click.Choice(["text", "markdown", "html", "jsonl"]),
     default="text",
     show_default=True,
-    help="What to print: text for a terminal or a file, a Markdown document, or an HTML page.",
+    help="What to print: text for a terminal or a file, a Markdown document, or an HTML page; with"
+    " --wire text or JSON Lines.",
 )
 @click.option(
     "--theme",
@@ -104,35 +108,129 @@ def fold(
     help="The colors of text at a terminal; by default those of the settings, or as its background"
     " is.",
 )
+@click.option("--wire", is_flag=True, help="Print the messages, one line each.")
+@click.option("-v", "--verbose", is_flag=True, help="With --wire: print all of each message.")
+@click.option(
+    "--message",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Print all of message N: its JSON, its form in the other version, the state after it.",
+)
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="FILTER",
+    help="With --wire: print only some messages: method=NAME, session=ID, text=WORDS, client,"
+    " agent, faults, unknown, losses or errors. All of several filters have to hold.",
+)
+@click.option(
+    "--at",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Show what the first N messages add up to.",
+)
+@click.option(
+    "--diff",
+    "other",
+    type=click.File("rb"),
+    metavar="OTHER",
+    help="Compare what this recording and OTHER add up to.",
+)
+@click.option(
+    "--session",
+    "sessions",
+    multiple=True,
+    metavar="ID",
+    help="With --diff: the session to compare; given twice, the one in OTHER is the second.",
+)
 def show(
     file: str,
     journal: bool,
     journal_file: Path | None,
     source: str,
-    form: Literal["text", "markdown", "html"],
+    form: Literal["text", "markdown", "html", "jsonl"],
     theme: "ThemeChoice | None",
+    wire: bool,
+    verbose: bool,
+    message: int | None,
+    filters: tuple[str, ...],
+    at: int | None,
+    other: IO[bytes] | None,
+    sessions: tuple[str, ...],
 ) -> None:
-    """Print a recording for reading."""
+    """Print a recording for reading.
+
+    With --wire, --message or --filter its messages are printed, and what is wrong with them. The
+    exit status of --diff is 1 if there is a difference.
+    """
     from rich.console import Console
 
     from twofold.cli.journal_source import outline_of
     from twofold.term.export import document
     from twofold.term.transcript import render_blocks
 
-    if journal:
+    views = {"--wire": wire or verbose or filters or message, "--at": at, "--diff": other}
+    chosen = [name for name, given in views.items() if given]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{chosen[0]} and {chosen[1]} cannot be combined.")
+    if sessions and other is None:
+        raise click.UsageError(
+            "--session needs --diff; messages of a session: --filter session=ID."
+        )
+    prints_lines = chosen in (["--wire"], ["--diff"])
+    if form not in (("text", "jsonl") if prints_lines else ("text", "markdown", "html")):
+        what = chosen[0] if prints_lines else "the sessions; it needs --wire or --diff"
+        raise click.UsageError(f"--format {form} is not for {what}.")
+    console = Console(highlight=False)
+    if journal and chosen:
+        data: IO[bytes] = io.BytesIO(b"\n".join(_kept_lines(file, journal_file)))
+    elif not journal:
+        data = _opened(file)
+    if prints_lines:
+        from twofold.cli.wire_view import Asked
+
+        asked = Asked(_dialect(source), verbose, message, filters, sessions)
+        sys.exit(_show_lines(data, other, asked, None if form == "jsonl" else console, theme))
+    if journal and not chosen:
         blocks, status = outline_of(*_kept(file, journal_file)), 0
     else:
-        recording, status = _read(_opened(file), source, None)
+        recording, status = _read(data, source, None, at)
         blocks = recording.outline()
     if not blocks:
         _report("There is nothing to show: the input has no session and no failed request.")
     with standard_output() as out:
         if form == "text":
-            console = Console(highlight=False)
             render_blocks(blocks, console, _theme(theme, console))
-        else:
+        elif form != "jsonl":  # which was refused above
             out.write(document(blocks, form).encode(errors="replace"))
     sys.exit(status)
+
+
+def _show_lines(
+    file: IO[bytes],
+    other: IO[bytes] | None,
+    asked: "Asked",
+    console: "Console | None",
+    theme: "ThemeChoice | None",
+) -> int:
+    """Print messages or differences, as JSON Lines if there is no console; return the status."""
+    from twofold.cli.wire_view import Drawing, Printing, print_differences, print_messages
+    from twofold.term.transcript import render_rows
+
+    drawing = None
+    if console is not None:
+        chosen, shown = _theme(theme, console), console
+
+        def print_rows(rows: "Iterable[Row]") -> None:
+            render_rows(rows, shown, chosen)
+
+        drawing = Drawing(print_rows, console.width if console.is_terminal else None)
+    with standard_output() as out:
+        printing = Printing(out, drawing, _report)
+        if other is None:
+            return print_messages(_raw_lines(file), asked, printing)
+        return print_differences(_raw_lines(file), other, asked, printing)
 
 
 def _theme(wanted: "ThemeChoice | None", console: "Console") -> "Theme":
@@ -244,15 +342,17 @@ def _kept_lines(wanted: str, path: Path | None) -> list[bytes]:
         raise click.ClickException(str(error)) from None
 
 
-def _read(file: IO[bytes], source: str, draft: str | None) -> tuple[Recording, int]:
-    """Fold all lines of `file`, and return the exit status with the result."""
+def _read(
+    file: IO[bytes], source: str, draft: str | None, at: int | None = None
+) -> tuple[Recording, int]:
+    """Fold all messages of `file`, or the first `at`; return the exit status with the result."""
     recording = Recording(_dialect(source), Draft(draft) if draft else None)
     lines = list(_lines(file))
     for _, line in lines:  # the version may show only in a later line
         if isinstance(line, Line):
             recording.look(line)
     status = 0
-    for number, line in lines:
+    for number, line in lines[:at]:
         try:
             if isinstance(line, PeerError):
                 raise line

@@ -127,8 +127,15 @@ HELP: Mapping[str, Help] = {
             "twofold show tape.jsonl",
             "twofold show --from 1 tape.jsonl | less -R",
             "twofold show --format html tape.jsonl > talk.html",
+            "twofold show --wire --filter faults tape.jsonl",
+            "twofold show --message 12 tape.jsonl",
         ],
-        {"Versions": ["--from"], "Output": ["--format"]},
+        {
+            "Messages": ["--wire", "--message", "--filter", "--verbose"],
+            "States": ["--at", "--diff", "--session"],
+            "Versions": ["--from"],
+            _OUTPUT: ["--format", "--theme"],
+        },
     ),
 }
 
