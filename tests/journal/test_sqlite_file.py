@@ -172,6 +172,17 @@ def test_every_commit_is_synced(path: Path) -> None:
         assert file.connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
+def test_a_file_system_without_a_write_ahead_log_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect(name: str, *, uri: bool) -> sqlite3.Connection:
+        return sqlite3.connect(":memory:", isolation_level=None)  # which has none either
+
+    monkeypatch.setattr(sqlite_file, "_connect", connect)
+    with pytest.raises(JournalNotOpened, match="Choose a local directory"):
+        OpenFile(path)
+
+
 def test_a_file_of_a_newer_format_is_refused_by_writers_and_readers(path: Path) -> None:
     with opened(path) as file:
         file.connection.execute("PRAGMA user_version = 99")

@@ -253,8 +253,11 @@ def open_to_write(path: Path) -> sqlite3.Connection:
         version = _version(path, connection)
         if version == 0:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        connection.execute("PRAGMA journal_mode = WAL")
+        if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+            reason = "its file system has no write-ahead log. Choose a local directory."
+            raise JournalNotOpened(str(path), reason)
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")  # macOS: through the cache of the disk
         connection.execute("PRAGMA secure_delete = FAST")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
         _migrate(connection, version)
