@@ -359,10 +359,10 @@ async def test_long_fields_are_cut_and_half_characters_replaced(place: Place) ->
         assert row.first_words == "a?b"
 
 
-@pytest.mark.parametrize("session", ["", "x" * (limits.LONGEST_ID + 1), "a\ud800"])
+@pytest.mark.parametrize("session", ["", "x" * (limits.LONGEST_ID + 1), "a\ud800", "a\0"])
 @in_real_time
 async def test_an_id_that_cannot_be_kept_is_refused(place: Place, session: str) -> None:
-    async with journal_at(place, "a?") as journal:
+    async with journal_at(place, "a?", "a ") as journal:
         with pytest.raises(JournalRefused):
             await journal.open_session(SessionRow(session=session))
         assert await journal.session(session) is None

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.journals import bodies, entries, events, opened
-from tests.support.real_time import in_real_time
+from tests.support.real_time import in_real_time, run
 from twofold.journal import sqlite, sqlite_file, sqlite_reader
 from twofold.journal.journal import (
     Entry,
@@ -343,6 +345,34 @@ async def test_the_search_works_without_fts5_and_with_it_again(
         assert await journal.check() == []
 
 
+@given(text=st.text(max_size=60), query=st.text(max_size=60))
+@pytest.mark.parametrize("fts5", [True, False])
+def test_any_text_can_be_kept_and_searched(
+    fts5: bool, text: str, query: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    async def searched() -> None:
+        directory = tmp_path_factory.mktemp("journal")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sqlite_file, "has_fts5", lambda connection: fts5)
+            async with journal_at(directory / "journal.db", "s") as journal:
+                await journal.append("s", [Entry("update", b"{}", f"{text} needle")])
+                assert [hit.seq for hit in await journal.search("needle")] == [1]
+                for words in (query, text):
+                    assert len(await journal.search(words)) <= 1
+                    assert len(await journal.sessions(search=words)) <= 1
+                assert await journal.check() == []
+
+    run(searched())
+
+
+@in_real_time
+async def test_only_so_many_words_are_looked_for(path: Path) -> None:
+    async with journal_at(path, "s") as journal:
+        text = "needle " * 400
+        await journal.append("s", [Entry("update", b"{}", text)])
+        assert len(await journal.search(text)) == 1
+
+
 @in_real_time
 async def test_a_long_text_is_searched_up_to_its_limit(
     path: Path, monkeypatch: pytest.MonkeyPatch
@@ -532,6 +562,15 @@ async def test_a_copy_made_while_the_journal_is_written_is_a_journal(
         found = await events(reader, "s")
         assert [event.seq for event in found] == list(range(1, len(found) + 1))
         assert len(found) >= 1_000
+
+
+@in_real_time
+async def test_a_closed_journal_is_one_file(path: Path) -> None:
+    async with journal_at(path, "s") as journal:
+        await journal.append("s", entries("1"))
+        assert await events(journal, "s")
+        assert len(os.listdir(path.parent)) == 4
+    assert sorted(os.listdir(path.parent)) == ["journal.db", "journal.db.lock"]
 
 
 @in_real_time

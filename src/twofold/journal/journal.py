@@ -79,7 +79,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
         first_words: What it began with.
         state: For lists, in the words of the owner.
         created: When it was created, in seconds since 1970.
-        updated: When it was created, appended to or described with another time, the last of them.
+        updated: When it last changed: the last event, or as `describe` was given it.
         head: The number of the last event; 0 if there is none.
         snapshot: The number of the event that the snapshot includes last; 0 without a snapshot.
         size: How many bytes the bodies of its events have.
@@ -377,7 +377,8 @@ class Journal(JournalReader, Protocol):
             unless this journal has it open already: then nothing is changed.
 
         Raises:
-            JournalRefused: The id is empty, too long or not valid Unicode, or the facts too large.
+            JournalRefused: The id is empty, too long, not valid Unicode or has a NUL, or the facts
+                are too large.
         """
 
     async def close_session(self, session: str) -> None:

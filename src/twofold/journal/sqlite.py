@@ -675,7 +675,7 @@ class SqliteJournal(SqliteReader):
     async def open_session(self, row: SessionRow) -> SessionRow:
         """Open a session to append to it, and create it if needed; see `Journal.open_session`."""
         if not 0 < len(row.session) <= LONGEST_ID or as_id(row.session) is None:
-            reason = f"an id is valid Unicode of 1 to {LONGEST_ID} characters"
+            reason = f"an id is valid Unicode of 1 to {LONGEST_ID} characters without NUL"
             raise JournalRefused(f"the session {row.session[:100]!r}", reason)
         _check_size("facts", row.facts)
 
@@ -828,8 +828,11 @@ class SqliteJournal(SqliteReader):
 
     async def close(self) -> None:
         """Write what waits, and close the file; does nothing if it is closed."""
-        if not self._closed:
-            await super().close()
+        if self._closed:
+            return
+        try:
+            await super().close()  # SQLite removes the log when the last connection is closed
+        finally:
             self._writer.put(None)
             await asyncio.to_thread(self._writer.join)
 

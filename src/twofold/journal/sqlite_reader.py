@@ -42,6 +42,7 @@ FAULTS: Final = 1_000
 """How many faults are reported."""
 _THREADS: Final = 2
 _LONGEST_QUERY: Final = 1_000
+_MOST_WORDS: Final = 32
 _EXCERPT: Final = 60
 """How many characters are shown before and after what was found."""
 _WORD: Final = re.compile(r"\w+")
@@ -145,7 +146,7 @@ class SqliteReader:
 
     async def search(self, text: str, limit: int = 50) -> list[Hit]:
         """Return events by the words of their text; see `JournalReader.search`."""
-        words = _WORD.findall(storable(text[:_LONGEST_QUERY]))
+        words = _WORD.findall(storable(text[:_LONGEST_QUERY]))[:_MOST_WORDS]
         if not words or limit < 1:
             return []
         return await self._query(lambda connection: _hits(connection, words, limit))
@@ -186,12 +187,13 @@ class SqliteReader:
 
 
 def storable(text: str) -> str:
-    """The text without what UTF-8 cannot have (half a surrogate pair)."""
+    """The text without half a surrogate pair, which UTF-8 cannot have, and NUL, where LIKE ends."""
+    text = text.replace("\0", " ")
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def as_id(session: str) -> str | None:
-    """The id to look for; None, which is found nowhere, for one that UTF-8 cannot have."""
+    """The id to look for; None, which is found nowhere, for one that cannot be stored."""
     return session if storable(session) == session else None
 
 
