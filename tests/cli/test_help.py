@@ -9,6 +9,9 @@ from tests.support.commands import twofold
 from twofold.cli.commands import EXAMPLES, GROUPS, SUMMARIES, commands
 from twofold.cli.help import HELP
 
+NAMES = ["-h", "--help"]
+"""As of the group: a command remembers the names of the first context that asks for its help."""
+
 
 def command(name: str) -> click.Command:
     found = commands.get_command(click.Context(commands), name)
@@ -19,7 +22,7 @@ def command(name: str) -> click.Command:
 def options(name: str) -> list[str]:
     """The long and short names of a command's options."""
     found = command(name)
-    params = found.get_params(click.Context(found))
+    params = found.get_params(click.Context(found, help_option_names=NAMES))
     return [each for param in params if isinstance(param, click.Option) for each in param.opts]
 
 
@@ -61,7 +64,7 @@ def test_an_example_can_be_typed(example: str) -> None:
     program, name, *arguments = words
     assert program == "twofold"
     found = command(name)
-    with click.Context(found, info_name=name) as context:
+    with click.Context(found, info_name=name, help_option_names=NAMES) as context:
         context.allow_interspersed_args = found.allow_interspersed_args
         found.make_parser(context).parse_args(arguments)  # raises for an unknown option
 
