@@ -62,8 +62,14 @@ LAYERS = {
 
 # Modules of a pure part that may wait nevertheless.
 MAY_WAIT = {
-    "journal.sqlite": "the thread that writes a journal, and its clock",
-    "journal.sqlite_reader": "queries in threads, so that the event loop goes on",
+    "twofold.journal.sqlite": "the thread that writes a journal, and its clock",
+    "twofold.journal.sqlite_reader": "queries in threads, so that the event loop goes on",
+}
+
+# What single modules import besides; nothing imports these modules before a URL is used.
+REMOTE = {
+    "twofold.transport.http": frozenset({"httpx2"}),
+    "twofold.transport.websocket": frozenset({"websockets"}),
 }
 
 # A pure part has no clock, no task, no process, no chance: the same bytes, the same state.
@@ -104,7 +110,7 @@ def imports(source: str, module: str, *, is_package: bool) -> Iterator[Import]:
 
 
 def objections(part: str, found: Import, parts: frozenset[str], module: str = "") -> Iterator[str]:
-    """What the table has against an import."""
+    """What the table has against an import of a module of a part."""
     layer = LAYERS[part]
     top, _, rest = found.name.partition(".")
     if top == PACKAGE:
@@ -116,7 +122,7 @@ def objections(part: str, found: Import, parts: frozenset[str], module: str = ""
     elif top in sys.stdlib_module_names:
         if layer.pure and top in WAITING and module not in MAY_WAIT:
             yield f"{part} is pure and may not import {top}"
-    elif top not in layer.outside:
+    elif top not in layer.outside | REMOTE.get(module, frozenset()):
         yield f"{part} may not import {top}"
 
 
@@ -210,18 +216,40 @@ def test_imports_follow_the_direction_of_the_layers(module: str) -> None:
     assert [
         f"{path.name}:{found.line}: {objection}"
         for found in imports(path.read_text(encoding="utf-8"), name, is_package=package)
-        for objection in objections(part, found, PARTS, name.partition(".")[2])
+        for objection in objections(part, found, PARTS, name)
     ] == []
 
 
 def test_every_module_that_may_wait_does_so() -> None:
     for module in MAY_WAIT:
-        source = MODULES[f"{PACKAGE}.{module}"].read_text(encoding="utf-8")
+        source = MODULES[module].read_text(encoding="utf-8")
         assert WAITING.intersection(
-            found.name.partition(".")[0]
-            for found in imports(source, f"{PACKAGE}.{module}", is_package=False)
+            found.name.partition(".")[0] for found in imports(source, module, is_package=False)
         )
-        assert LAYERS[module.partition(".")[0]].pure
+        assert LAYERS[part_of(module)].pure
+
+
+def at_once(module: str) -> set[str]:
+    """Every module of the package that is imported with this one, by imports at its top."""
+    tops = {}
+    for name, path in MODULES.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        source = "\n".join(
+            ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)
+        )
+        tops[name] = source
+    imported, left, seen = graph(tops), [module], set[str]()
+    while left:
+        for other in imported[left.pop()] - seen:
+            seen.add(other)
+            left.append(other)
+    return seen
+
+
+@pytest.mark.parametrize("module", ["twofold.client.client", "twofold.transport.remote"])
+def test_what_a_url_needs_is_imported_only_when_there_is_one(module: str) -> None:
+    assert at_once(module) & REMOTE.keys() == set()
+    assert "twofold.transport.endpoint" in at_once(module)
 
 
 @pytest.mark.parametrize(
@@ -269,6 +297,8 @@ def test_every_form_of_import_is_read(
         ("web", "twofold.cli"),
         ("host", "twofold.web"),
         ("cli", "starlette"),
+        ("transport", "websockets"),
+        ("transport", "httpx2"),
         ("__init__", "twofold.cli"),
     ],
 )
