@@ -30,7 +30,7 @@ from tests.support.schema_values import SchemaValues
 HERE = Path(__file__).parent
 IN_CI = bool(os.environ.get("CI"))
 SHARED = install.ROOT.parent / "shared"
-PEER_FIXTURES = {"installed", "node_sdk", "page_checkers", "python_sdk"}
+PEER_FIXTURES = {"installed", "node_sdk", "page_checkers", "python_sdk", "python_server"}
 # tests that start programs of ours and wait for them
 PROCESSES = {
     "agent/test_process",
@@ -157,6 +157,12 @@ def python_sdk() -> Callable[[str], Path]:
         return made.get(version) or _or_skip(once)
 
     return interpreter
+
+
+@pytest.fixture(scope="session")
+def python_server() -> Path:
+    """An interpreter that has the official Python SDK with its server."""
+    return _or_skip(install.python_server)
 
 
 @pytest.fixture(scope="session")

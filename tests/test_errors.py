@@ -13,6 +13,7 @@ PAGE = SOURCE.parents[1] / "docs" / "errors.md"
 NOT_PUBLIC = {
     "LineTooLong": "never raised: the connection reports it as a problem of kind noise",
     "TooManyValues": "never raised: the connection reports it as a problem of kind noise",
+    "EventTooLong": "ends the connection, with a `RemoteEnded` that states it",
     "StartOver": "caught by the client, which starts the agent again",
     "NotReopened": "of the commands, which load sessions by `client.known_sessions`",
     "LoginNeeded": "of the commands, which log in by `client.login`",

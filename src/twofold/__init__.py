@@ -80,8 +80,10 @@ if TYPE_CHECKING:
     from twofold.session.state import Compaction, Decision, Permission
     from twofold.transport.base import Receiver, Transport
     from twofold.transport.commands import CommandNotStarted, ProcessEnded
+    from twofold.transport.endpoint import BadUrl, NotReached, RemoteEnded
     from twofold.transport.memory import memory_pair
     from twofold.transport.process import Process
+    from twofold.transport.remote import RemoteNotInstalled
     from twofold.transport.stdio import Stdio, StdioLost, StdioUnavailable
     from twofold.wire import v1, v2
     from twofold.wire.base import UNSET, Fault, Malformed
@@ -100,6 +102,7 @@ __all__ = [
     "BadPatch",
     "BadPolicy",
     "BadRule",
+    "BadUrl",
     "Bridge",
     "Change",
     "ChangeFeed",
@@ -140,6 +143,7 @@ __all__ = [
     "NotBase64",
     "NotCancellable",
     "NotConvertible",
+    "NotReached",
     "NotSupported",
     "NoticeAdded",
     "PeerError",
@@ -152,6 +156,8 @@ __all__ = [
     "ProcessEnded",
     "Question",
     "Receiver",
+    "RemoteEnded",
+    "RemoteNotInstalled",
     "Reply",
     "ReplyStream",
     "RequestError",
@@ -343,8 +349,14 @@ _MODULES = {
         "CommandNotStarted",
         "ProcessEnded",
     ),
+    "twofold.transport.endpoint": (
+        "BadUrl",
+        "NotReached",
+        "RemoteEnded",
+    ),
     "twofold.transport.memory": ("memory_pair",),
     "twofold.transport.process": ("Process",),
+    "twofold.transport.remote": ("RemoteNotInstalled",),
     "twofold.transport.stdio": (
         "Stdio",
         "StdioLost",

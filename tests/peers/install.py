@@ -18,12 +18,15 @@ PEERS = ROOT / ".peers"
 
 NODE_SDK = "@agentclientprotocol/sdk"
 # zod is what the SDK leaves to its user to install; pinned, for it is what refuses values.
-NODE_PACKAGES = (f"{NODE_SDK}@2.4.0", "zod@4.6.7")
+# Its server upgrades to WebSockets with ws.
+NODE_PACKAGES = (f"{NODE_SDK}@2.4.0", "zod@4.6.7", "ws@8.23.0")
 # What the tests of the web page need: a checker of types, one of accessibility, and one of style.
 PAGE_PACKAGES = ("typescript@7.0.2", "axe-core@4.14.0", "@biomejs/biome@2.6.7")
 # What most pages render Markdown with, for the benchmarks.
 MARKED = "marked 18.2.0"
 PYTHON_SDKS = ("0.12.1", "1.0.0rc3")
+# The release that has a server, and what runs it.
+PYTHON_SERVER = ("agent-client-protocol[http]==1.0.0rc3", "uvicorn==0.54.0")
 TEXTUAL = ("textual==8.2.8", "rich==15.0.0")
 # Other clients, for the benchmarks.
 ACPX = "acpx 0.19.1"
@@ -74,6 +77,11 @@ def _node_modules(name: str, packages: tuple[str, ...], product: str) -> Path:
 def python_sdk(version: str) -> Path:
     """The interpreter of a virtual environment that has this version of the Python SDK."""
     return _environment(f"python-{version}", f"agent-client-protocol=={version}")
+
+
+def python_server() -> Path:
+    """The interpreter of a virtual environment that can serve the Python SDK's agents."""
+    return _environment("python-server", *PYTHON_SERVER)
 
 
 def textual() -> Path:

@@ -1,17 +1,19 @@
 // The agent of README.md, made with the TypeScript SDK.
 //
-//   node ts_agent.mjs <folder of @agentclientprotocol/sdk> 1|2
+//   node ts_agent.mjs <folder of @agentclientprotocol/sdk> 1|2 [serve]
 //
-// Speaks exactly that version on stdio, and ends when stdin does.
+// Speaks exactly that version on stdio, and ends when stdin does. With `serve` it is a server:
+// its first line of output is its port.
 
 import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
 import { setImmediate as settled } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { Boom, Session, Turn } from "./ts_agent_turns.mjs";
+import { serve } from "./ts_serve.mjs";
 import * as voices from "./ts_agent_voice.mjs";
 
-const [sdk, version] = process.argv.slice(2);
+const [sdk, version, served] = process.argv.slice(2);
 const voice = voices[`v${version}`];
 const acp = await import(pathToFileURL(join(sdk, "dist", `v${version}`, "stable", "acp.js")).href);
 const { RequestError } = acp;
@@ -149,7 +151,7 @@ async function work(turn) {
 }
 
 function stop(error) {
-  if (connection.signal.aborted) return;
+  if (served || connection.signal.aborted) return;
   console.error(error);
   process.exit(1);
 }
@@ -190,8 +192,13 @@ if (version === "1") {
     });
 }
 
-const connection = app.connect(
-  acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)),
-);
-await connection.closed;
-process.exit(0);
+let connection;
+if (served) {
+  await serve(sdk, app);
+} else {
+  connection = app.connect(
+    acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)),
+  );
+  await connection.closed;
+  process.exit(0);
+}

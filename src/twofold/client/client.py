@@ -1,7 +1,7 @@
 """A client: starts an agent or connects to one, and gives its sessions as objects.
 
-`connect` starts the agent's command (or takes a transport), agrees on a version and gives a
-`Client`. Whatever version the agent speaks, the types on this side are version 2's. When the block
+`connect` starts the agent's command (or connects to its URL, or takes a transport), agrees on a
+version and gives a `Client`. Whatever version the agent speaks, the types on this side are version 2's. When the block
 is left, the agent and everything that it started has ended.
 """
 
@@ -37,7 +37,9 @@ from twofold.policy import Policy
 from twofold.rpc.frames import LIMIT
 from twofold.session import Session
 from twofold.transport.base import Transport
+from twofold.transport.endpoint import MESSAGE_LIMIT, Endpoint, is_url
 from twofold.transport.process import Process
+from twofold.transport.remote import open_remote
 from twofold.version import VERSION
 from twofold.wire import v1, v2
 from twofold.wire.shared import Implementation
@@ -55,8 +57,9 @@ Open: TypeAlias = Callable[[], Awaitable[Transport]]
 
 
 def connect(
-    agent: Sequence[str] | Transport | Open,
+    agent: Sequence[str] | str | Transport | Open,
     *,
+    token: str | None = None,
     version: WantedVersion | None = None,
     cwd: Directory | None = None,
     env: Mapping[str, str | None] | None = None,
@@ -76,8 +79,10 @@ def connect(
     """Connect to an agent, in a block: `async with twofold.connect(["some-agent"]) as client: …`.
 
     Args:
-        agent: The command that starts the agent, as a list of words; or a transport; or a
-            coroutine function that opens one.
+        agent: The command that starts the agent, as a list of words; or the URL of a running one
+            (wss, https, and on this machine ws and http); or a transport; or a coroutine function
+            that opens one.
+        token: Sent to a URL as `Authorization: Bearer`.
         version: The protocol version to demand: 1, 2, or "guide" for an agent of version 1 whose
             updates are in the dialect of the client guide. By default 2 is tried first, then 1.
         cwd: The directory to start the command in.
@@ -101,14 +106,19 @@ def connect(
 
     Returns:
         A context manager that gives the `Client`. Entering it raises `CommandNotStarted`,
-        `ProcessEnded`, `NoAnswer`, `WrongVersion`, `UnknownVersion` or `NotAnAgent`.
+        `ProcessEnded`, `NoAnswer`, `WrongVersion`, `UnknownVersion` or `NotAnAgent`; for a URL
+        also `NotReached`, `RemoteEnded` or `RemoteNotInstalled`.
 
     Raises:
-        TypeError: `agent` is a text instead of a list of words.
-        LocalError: `version` or `offer` is not one of the above.
+        TypeError: `agent` is a text that is no URL, instead of a list of words.
+        BadUrl: The URL or the token cannot be used.
+        LocalError: `version` or `offer` is not one of the above, or there is a token and no URL.
     """
-    if isinstance(agent, str | bytes):
+    endpoint = Endpoint(agent, token) if isinstance(agent, str) and is_url(agent) else None
+    if endpoint is None and isinstance(agent, str | bytes):
         raise TypeError(f"A command is a list of words, such as [{agent!r}], not a text.")
+    if endpoint is None and token is not None:
+        raise LocalError("A token is for an agent at a URL; a command gets variables by `env`.")
     if version not in (None, *get_args(WantedVersion)):
         raise LocalError(f"A version is 1, 2 or 'guide', not {version!r}.")
     if isinstance(offer, str) or not set(get_args(Offered)).issuperset(offer):
@@ -116,6 +126,8 @@ def connect(
     restarts = isinstance(agent, Sequence) or callable(agent)
 
     async def start() -> Transport:
+        if endpoint is not None:
+            return await open_remote(endpoint, limit=min(line_limit, MESSAGE_LIMIT))
         if isinstance(agent, Sequence):
             return await Process.spawn(agent, cwd=cwd, env=env, on_stderr=on_stderr)
         return await agent() if callable(agent) else agent

@@ -1,0 +1,141 @@
+"""Twofold's client with servers made with the official SDKs, by WebSocket and by HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import twofold
+from tests.peers.remote_servers import py_server, running, ts_server
+from tests.support.real_time import PATIENCE, in_real_time
+from twofold import Client, Message, Problem, Question, Session
+from twofold.transport.http import StreamableHttp
+from twofold.transport.websocket import WebSocket
+from twofold.wire.shared import PermissionOption
+
+LARGE = 20_000_000
+
+
+class Server(NamedTuple):
+    """A server that runs, and the transport that a client has to it."""
+
+    url: str
+    version: int
+    kind: type
+
+
+CASES = [
+    (sdk, version, way) for sdk in ("ts", "py") for version in (1, 2) for way in ("ws", "http")
+]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: "{} v{} {}".format(*case))
+def server(request: pytest.FixtureRequest, node_sdk: Path, python_server: Path) -> Iterator[Server]:
+    sdk, version, way = request.param
+    command = ts_server(node_sdk, version) if sdk == "ts" else py_server(python_server, version)
+    with running(command, websocket=way == "ws") as port:
+        kind = WebSocket if way == "ws" else StreamableHttp
+        yield Server(f"{way}://127.0.0.1:{port}/acp", version, kind)
+
+
+@asynccontextmanager
+async def talking(server: Server, kind: str = "allow_once") -> AsyncIterator[Client]:
+    """A client that answers every question with the option of this kind; no problem is allowed."""
+    problems: list[Problem] = []
+
+    async def ask(question: Question) -> PermissionOption | None:
+        return question.option(kind)
+
+    # by the URL, so that the choice between the two ways is part of the test
+    async with twofold.connect(server.url, ask=ask, on_problem=problems.append) as client:
+        assert isinstance(client._transport, server.kind)
+        assert client.protocol_version == server.version
+        yield client
+    assert problems == []
+
+
+def texts(state: Session) -> list[str]:
+    return [each.text for each in state.entries if isinstance(each, Message)]
+
+
+@in_real_time
+async def test_a_session_is_made_and_a_prompt_answered(server: Server) -> None:
+    async with talking(server) as client:
+        session = await client.new_session("/tmp")
+        reply = await session.prompt("stream")
+        assert reply.text == "one two three four five"
+        assert reply.stop_reason == "end_turn"
+        assert (await session.prompt("hello")).text == "echo: hello"
+
+
+@in_real_time
+async def test_two_sessions_of_one_connection_do_not_mix(server: Server) -> None:
+    async with talking(server) as client:
+        one, two = await client.new_session("/tmp"), await client.new_session("/tmp")
+        replies = await asyncio.gather(one.prompt("first"), two.prompt("second"))
+        assert [reply.text for reply in replies] == ["echo: first", "echo: second"]
+
+
+@pytest.mark.parametrize(("kind", "option"), [("allow_once", "a1"), ("reject_once", "r1")])
+@in_real_time
+async def test_a_permission_is_asked_for_and_answered(
+    server: Server, kind: str, option: str
+) -> None:
+    async with talking(server, kind) as client:
+        session = await client.new_session("/tmp")
+        assert (await session.prompt("permission")).text == f"outcome: {option}"
+
+
+@in_real_time
+async def test_a_turn_is_cancelled(server: Server) -> None:
+    async with talking(server) as client:
+        session = await client.new_session("/tmp")
+        turn = asyncio.create_task(session.prompt("slow"))
+        async with asyncio.timeout(PATIENCE):
+            async for _ in session.changes():
+                if "tick tick" in "".join(texts(session.state)):
+                    break
+        await session.cancel()
+        assert (await turn).stop_reason == "cancelled"
+
+
+@in_real_time
+async def test_a_session_is_loaded_with_all_that_was_said_before_the_answer(
+    server: Server,
+) -> None:
+    async with talking(server) as client:
+        session = await client.new_session("/tmp")
+        for number in range(30):
+            await session.prompt(f"number {number}")
+        said = texts(session.state)
+    assert len(said) == 60
+    async with talking(server) as client:
+        again = await client.load_session(session.session_id, "/tmp")
+        assert texts(again.state) == said
+        assert (await again.prompt("more")).text == "echo: more"
+        reloaded = await client.load_session(session.session_id, "/tmp")
+        assert texts(reloaded.state) == [*said, "more", "echo: more"]
+
+
+@in_real_time
+async def test_a_session_is_resumed_listed_and_closed(server: Server) -> None:
+    async with talking(server) as client:
+        session = await client.new_session("/tmp")
+        await session.prompt("hello")
+    async with talking(server) as client:
+        again = await client.resume_session(session.session_id, "/tmp")
+        listed = [info.session_id async for info in client.list_sessions()]
+        assert session.session_id in listed
+        assert (await again.prompt("more")).text == "echo: more"
+        await again.close()
+
+
+@in_real_time
+async def test_a_message_of_20_mb_is_sent_and_received(server: Server) -> None:
+    large = "x" * LARGE
+    async with talking(server) as client:
+        session = await client.new_session("/tmp")
+        assert (await session.prompt(large)).text == f"echo: {large}"
