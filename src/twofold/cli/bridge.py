@@ -13,7 +13,14 @@ import click
 
 from twofold.cli.completers import complete_command
 from twofold.cli.interrupts import raise_on_interrupt
-from twofold.cli.options import AgentCommand, Offered, line_limit, parse_offer, pass_env
+from twofold.cli.options import (
+    AgentCommand,
+    Offered,
+    line_limit,
+    parse_offer,
+    pass_env,
+    token_file,
+)
 from twofold.cli.output import Output, opened
 from twofold.errors import LocalError
 
@@ -50,11 +57,12 @@ def _wanted(context: click.Context, option: click.Parameter, version: str) -> "W
 )
 @pass_env
 @line_limit
+@token_file
 @click.argument(
     "command",
     nargs=-1,
     required=True,
-    metavar="NAME | -- COMMAND...",
+    metavar="NAME | URL | -- COMMAND...",
     shell_complete=complete_command,
 )
 def bridge(
@@ -65,15 +73,16 @@ def bridge(
     offer: frozenset[Offered],
     pass_env: tuple[str, ...],
     line_limit: int,
+    token: str | None,
     command: tuple[str, ...],
     dashes: bool,
 ) -> None:
     """Connect a client and an agent of different versions.
 
     The bridge is an agent on standard input and output. The agent behind it is NAME, one of
-    `twofold agents`, or what COMMAND starts. If both sides speak the same version, messages pass
-    unchanged. If not, they are translated, and each kind of loss is reported once on standard
-    error. The exit status is the agent's.
+    `twofold agents`, the one that runs at URL, or what COMMAND starts. If both sides speak the same
+    version, messages pass unchanged. If not, they are translated, and each kind of loss is reported
+    once on standard error. The exit status is the agent's.
     """
     import asyncio
 
@@ -85,7 +94,7 @@ def bridge(
     raise_on_interrupt()
     try:
         settings = load() if is_name(command, dashes=dashes) else Settings()
-        chosen = choose_agent(command, dashes=dashes, settings=settings)
+        chosen = choose_agent(command, dashes=dashes, settings=settings, token=token)
     except LocalError as error:
         Output().report(f"twofold bridge: {error}")
         sys.exit(NOT_STARTED if isinstance(error, CommandNotStarted) else FAILED)

@@ -12,7 +12,7 @@ import click
 
 from twofold.cli.completers import complete_command
 from twofold.cli.interrupts import CANCELLED, raise_on_interrupt
-from twofold.cli.options import AgentCommand, seconds
+from twofold.cli.options import AgentCommand, seconds, token_file
 from twofold.cli.output import Output
 from twofold.errors import TwofoldError
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @click.option("--login", metavar="METHOD", help="How to log in if the agent wants a login.")
 @click.option(
     "--cwd",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     default=".",
     help="The directory to work in; the agent is started there.",
 )
@@ -54,17 +54,18 @@ if TYPE_CHECKING:
     help="text: for reading. markdown: to paste into an issue. json: one object per step.",
 )
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
+@token_file
 @click.argument(
-    "command", nargs=-1, metavar="[NAME | -- COMMAND...]", shell_complete=complete_command
+    "command", nargs=-1, metavar="[NAME | URL | -- COMMAND...]", shell_complete=complete_command
 )
 def doctor(form: "Format", command: tuple[str, ...], dashes: bool, **options: Any) -> None:
     """Examine an agent and print a report.
 
-    NAME is a known agent (see `twofold agents`), COMMAND starts any other. Without either, the
-    default agent of the settings is examined, or else the demo agent. Each step has a mark: ✓ it
-    works, ! it works, but something is wrong, ✗ it fails, – it was skipped. No permission is
-    granted, and no step takes longer than --timeout. Exit status: 0 all is fine, 1 something is
-    wrong with the agent, 2 wrong usage, 5 cancelled.
+    NAME is a known agent (see `twofold agents`), URL one that runs already, COMMAND starts any
+    other. Without all of them, the default agent of the settings is examined, or else the demo
+    agent. Each step has a mark: ✓ it works, ! it works, but something is wrong, ✗ it fails, – it
+    was skipped. No permission is granted, and no step takes longer than --timeout. Exit status: 0
+    all is fine, 1 something is wrong with the agent, 2 wrong usage, 5 cancelled.
     """
     import asyncio
 
@@ -80,8 +81,15 @@ def doctor(form: "Format", command: tuple[str, ...], dashes: bool, **options: An
     try:
         raise_on_interrupt()
         settings = load(options["cwd"]) if is_name(command, dashes=dashes) else Settings()
-        agent = choose_agent(command, dashes=dashes, settings=settings)
-        checkup = Checkup(command=agent.command, env=agent.env, version=demanded, **options)
+        token = options.pop("token")
+        agent = choose_agent(command, dashes=dashes, settings=settings, token=token)
+        checkup = Checkup(
+            command=agent.command,
+            env=agent.env,
+            endpoint=agent.endpoint,
+            version=demanded,
+            **options,
+        )
         status = asyncio.run(run_doctor(checkup, form, output))
     except TwofoldError as error:
         output.report(str(error))

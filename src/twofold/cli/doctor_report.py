@@ -81,7 +81,8 @@ async def run_doctor(checkup: Checkup, form: Format, output: Output) -> int:
 
 def heading(checkup: Checkup, form: Format) -> Iterator[str]:
     """The lines above the steps: what was examined, with what, and where."""
-    command = f"twofold doctor -- {shown(checkup.command)}"
+    dashes = "-- " if checkup.endpoint is None else ""
+    command = f"twofold doctor {dashes}{shown(checkup.command)}"
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
     about = f"Twofold {VERSION}, Python {platform.python_version()}, {one_line(system)}"
     if form == "markdown":

@@ -46,6 +46,7 @@ HELP: Mapping[str, Help] = {
             "Versions": ["--client", "--agent"],
             "Losses": ["--strict", "--losses"],
             "Files and commands for an agent of version 1": ["--offer", "--pass-env"],
+            _AGENT: ["--line-limit", "--token-file"],
         },
     ),
     "completion": Help(
@@ -66,7 +67,7 @@ HELP: Mapping[str, Help] = {
         ],
         {
             "Checks": ["--prompt", "--login", "--timeout"],
-            _AGENT: ["--cwd", "--version"],
+            _AGENT: ["--cwd", "--version", "--token-file"],
             _OUTPUT: ["--format", "--json"],
         },
     ),
@@ -88,13 +89,16 @@ HELP: Mapping[str, Help] = {
         [
             "twofold run claude",
             "twofold run -- some-agent --acp",
+            "twofold run wss://agents.example.org/acp",
             'twofold run --prompt "Explain main.py" --allow read -- some-agent --acp',
             "twofold run --resume -- some-agent --acp",
         ],
         {
             "Prompts": ["--prompt", "--start", "--resume"],
             "Permissions": ["--allow", "--reject", "--ask", "--policy"],
-            _AGENT: ["--cwd", "--version", "--offer", "--pass-env", "--line-limit"],
+            _AGENT: [
+                *("--cwd", "--version", "--offer", "--pass-env", "--line-limit", "--token-file"),
+            ],
             "With --prompt": ["--format", "--login", "--timeout"],
             _OUTPUT: ["--no-color", "--verbose", "--record"],
         },
@@ -109,7 +113,7 @@ HELP: Mapping[str, Help] = {
         {
             "Page": ["--no-open", "--link"],
             "Permissions": ["--allow", "--reject", "--ask", "--policy"],
-            _AGENT: ["--cwd", "--version"],
+            _AGENT: ["--cwd", "--version", "--token-file"],
             "Address": ["--host", "--port", "--tls-cert", "--tls-key", "--name", "--behind-proxy"],
             "Access": ["--insecure-no-auth"],
         },
@@ -119,7 +123,7 @@ HELP: Mapping[str, Help] = {
             "twofold sessions -- some-agent --acp",
             "twofold sessions --all --json -- some-agent --acp",
         ],
-        {_AGENT: ["--cwd", "--all", "--login"], _OUTPUT: ["--json"]},
+        {_AGENT: ["--cwd", "--all", "--login", "--token-file"], _OUTPUT: ["--json"]},
     ),
     "settings": Help(["twofold settings", "twofold settings --schema"], {}),
     "show": Help(

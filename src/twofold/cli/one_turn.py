@@ -106,7 +106,7 @@ class _OneTurn:
         loop, at = asyncio.get_running_loop(), limit.when()
         hurry = loop.call_at(at, self._launch.hurry) if at is not None else None
         command = self._wanted.command
-        on_slow = slow_start(self._output, command)
+        on_slow = slow_start(self._output, self._launch)
         async with self._launch.client(
             login=has_terminal(), on_problem=self._problems, on_slow=on_slow
         ) as client:

@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, cast
@@ -14,6 +15,8 @@ Offered: TypeAlias = Literal["fs", "terminal"]
 
 _OFFERS: Final = ("fs", "terminal")
 _MIB: Final = 1024 * 1024
+LONGEST_TOKEN: Final = 8192
+"""How many characters a token may have."""
 
 
 def parse_offer(context: click.Context, option: click.Parameter, text: str) -> frozenset[Offered]:
@@ -55,6 +58,35 @@ def _amount(text: str, units: Mapping[str, int], examples: str) -> float:
     if unit is None or not 0 < amount < 1e9:
         raise click.BadParameter(f"{text!r} is not understood. Write it as in {examples}.")
     return amount * unit
+
+
+def _read_token(context: click.Context, option: click.Parameter, file: Path | None) -> str | None:
+    """The token in a file, or else that of the environment."""
+    from twofold.transport.commands import TOKEN_VARIABLE
+
+    if file is None:
+        return os.environ.get(TOKEN_VARIABLE, "").strip() or None
+    try:
+        with file.open("rb") as opened:
+            token = opened.read(LONGEST_TOKEN + 1).decode().strip()
+    except OSError as error:
+        raise click.BadParameter(f"{file} cannot be read: {error.strerror}.") from None
+    except UnicodeError:
+        raise click.BadParameter(f"{file} holds no token: it is not text.") from None
+    if not token or len(token) > LONGEST_TOKEN or token.split() != [token]:
+        raise click.BadParameter(f"{file} holds no token: it must be one word and nothing else.")
+    return token
+
+
+token_file = click.option(
+    "--token-file",
+    "token",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    callback=_read_token,
+    help="For an agent at a URL: the file that holds the token to send. Without it, the variable"
+    " TWOFOLD_TOKEN is used.",
+)
 
 
 def _check_names(
@@ -101,7 +133,10 @@ journal_file = click.option(
 
 
 class AgentCommand(HelpfulCommand):
-    """A command whose last arguments are an agent: `dashes` is true if `--` is before them."""
+    """A command whose last arguments are an agent: `dashes` is true if `--` is before them.
+
+    The directory of `--cwd` has to be here, unless the agent is at a URL: then it may be there.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = list(args)
@@ -109,4 +144,18 @@ class AgentCommand(HelpfulCommand):
         words = ctx.params.get("command") or ()
         before = given[: len(given) - len(words)]
         ctx.params["dashes"] = bool(before) and before[-1] == "--"
+        self._check_directory(ctx, words)
         return rest
+
+    def _check_directory(self, context: click.Context, words: Sequence[str]) -> None:
+        cwd = context.params.get("cwd")
+        if cwd is None or (words and _is_url(words[0]) and cwd.is_absolute()):
+            return
+        [option] = [each for each in self.params if each.name == "cwd"]
+        click.Path(exists=True, file_okay=False).convert(cwd, option, context)
+
+
+def _is_url(word: str) -> bool:
+    from twofold.transport.endpoint import is_url
+
+    return is_url(word)

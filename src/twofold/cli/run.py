@@ -14,7 +14,14 @@ import click
 
 from twofold.cli.completers import complete_command, complete_session
 from twofold.cli.interrupts import raise_on_interrupt
-from twofold.cli.options import AgentCommand, line_limit, parse_offer, pass_env, seconds
+from twofold.cli.options import (
+    AgentCommand,
+    line_limit,
+    parse_offer,
+    pass_env,
+    seconds,
+    token_file,
+)
 from twofold.cli.output import Output, not_written, opened
 from twofold.cli.rules import policy_of, rules
 from twofold.errors import TwofoldError
@@ -59,7 +66,7 @@ _NEED_PROMPT = {
 @rules("Ask, whatever else allows it. With --prompt nobody can be asked, so this rejects.")
 @click.option(
     "--cwd",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     default=".",
     help="The directory to work in; the agent is started there.",
 )
@@ -101,10 +108,11 @@ _NEED_PROMPT = {
     help="Write the whole conversation to this file.",
 )
 @line_limit
+@token_file
 @click.argument(
     "command",
     nargs=-1,
-    metavar="[NAME | -- COMMAND...]",
+    metavar="[NAME | URL | -- COMMAND...]",
     shell_complete=complete_command,
 )
 def run(
@@ -116,11 +124,11 @@ def run(
 ) -> None:
     """Talk to an agent.
 
-    NAME is one of `twofold agents`, and COMMAND starts any other agent; without both, the default
-    agent of the settings answers, or else the demo agent. With --prompt, send one prompt and print
-    the reply, for scripts. Exit status: 0 the turn or the conversation ended, 1 error, 2
-    wrong usage, 3 the agent refused, 4 a limit was reached, 5 cancelled, 6 a permission was denied,
-    7 the agent died or could not be started, 124 timeout.
+    NAME is one of `twofold agents`, URL an agent that runs already, and COMMAND starts any other;
+    without all of them, the default agent of the settings answers, or else the demo agent. With
+    --prompt, send one prompt and print the reply, for scripts. Exit status: 0 the turn or the
+    conversation ended, 1 error, 2 wrong usage, 3 the agent refused, 4 a limit was reached, 5
+    cancelled, 6 a permission was denied, 7 the agent died or could not be started, 124 timeout.
     """
     _check(prompt, options)
     import asyncio
@@ -135,7 +143,8 @@ def run(
         settings = load(options["cwd"])
         for warning in settings.warnings:
             output.report(warning)
-        agent = choose_agent(command, dashes=dashes, settings=settings)
+        token = options["token"]
+        agent = choose_agent(command, dashes=dashes, settings=settings, token=token)
         policy = policy_of(settings, options)
         turn = _turn(prompt, options, output) if prompt is not None else None
         with opened(record, "wb", "--record") as file:
@@ -204,6 +213,7 @@ def _wanted(
     version = options["version"]
     return RunOptions(
         command=agent.command,
+        endpoint=agent.endpoint,
         agent_words=agent.words,
         policy=policy,
         cwd=options["cwd"],
@@ -249,6 +259,7 @@ def _launch(
         record=wanted.record,
         tapes=[Tape(json.json)] if json is not None else [],
         on_stderr=on_stderr,
+        endpoint=wanted.endpoint,
     )
 
 

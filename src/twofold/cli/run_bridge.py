@@ -15,7 +15,10 @@ from twofold.errors import LocalError
 from twofold.host.agent_choice import ChosenAgent
 from twofold.peer.problems import Problem
 from twofold.text.safe import one_line
+from twofold.transport.base import Transport
+from twofold.transport.endpoint import MESSAGE_LIMIT, NotReached
 from twofold.transport.process import CommandNotStarted, Process, ProcessEnded
+from twofold.transport.remote import open_remote
 from twofold.transport.stdio import Stdio
 from twofold.wire import codec
 
@@ -48,15 +51,18 @@ async def run_bridge(
         def report_loss(what: str, path: str, reason: str) -> None:
             report(f"lost: {what}: {path}: {reason}" if path else f"lost: {what}: {reason}")
 
-        async def start() -> Process:
+        async def start() -> Transport:
+            if agent.endpoint is not None:
+                return await open_remote(agent.endpoint, limit=limit)
             return await Process.spawn(agent.command, env=agent.env, on_stderr=stderr.write)
 
+        limit = min(sides.get("line_limit", MESSAGE_LIMIT), MESSAGE_LIMIT)
         with cancelled_by_signals() as received:
             try:
                 record = _LossFile(file, report)
                 losses = LossLog(strict=strict, first=report_loss, every=record)
                 return await _bridge(start, losses, report, sides) or record.status
-            except CommandNotStarted as error:
+            except (CommandNotStarted, NotReached) as error:
                 report(str(error))
                 return NOT_STARTED
             except LocalError as error:

@@ -50,6 +50,8 @@ class Served(Struct, frozen=True):
     words: tuple[str, ...]
     """What names the agent on the command line."""
     dashes: bool
+    token: str | None
+    """The token for an agent at a URL."""
     cwd: Path
     policy: Any  # MakePolicy
     version: Any  # WantedVersion | None
@@ -102,6 +104,7 @@ async def run_server(served: Served, output: Output) -> int:
         host = Host(
             served.words,
             dashes=served.dashes,
+            token=served.token,
             cwd=served.cwd,
             policy=policy,
             version=version,

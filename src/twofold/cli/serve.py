@@ -14,7 +14,7 @@ import click
 
 from twofold.cli.completers import complete_command
 from twofold.cli.interrupts import raise_on_interrupt
-from twofold.cli.options import AgentCommand, duration, size_in_bytes
+from twofold.cli.options import AgentCommand, duration, size_in_bytes, token_file
 from twofold.cli.output import Output
 from twofold.cli.rules import policy_of, rules
 from twofold.errors import LocalError, TwofoldError
@@ -119,16 +119,18 @@ class NeedsExtra(LocalError):
     help="Print an address that lets one more browser into the server that runs, and exit. ROLE is"
     " controller, or observer for someone who may only look.",
 )
+@token_file
 @click.argument(
-    "command", nargs=-1, metavar="[NAME | -- COMMAND...]", shell_complete=complete_command
+    "command", nargs=-1, metavar="[NAME | URL | -- COMMAND...]", shell_complete=complete_command
 )
 def serve(command: tuple[str, ...], dashes: bool, **options: Any) -> None:
     """See and steer sessions in a browser.
 
     Starts a server on this machine and opens its page. Its sessions are kept in a journal: they
-    outlive the server, and go on with the next prompt. NAME is one of `twofold agents`, and COMMAND
-    starts any other agent; without both, the default agent of the settings answers, or else the
-    demo agent. Ctrl-C ends the server and every agent that it started.
+    outlive the server, and go on with the next prompt. NAME is one of `twofold agents`, URL an
+    agent that runs already, and COMMAND starts any other; without all of them, the default agent of
+    the settings answers, or else the demo agent. Ctrl-C ends the server and every agent that it
+    started.
     """
     _check(options)
     output = Output()
@@ -164,12 +166,15 @@ def _served(command: tuple[str, ...], dashes: bool, options: dict[str, Any]) -> 
     from twofold.host.settings import load
 
     settings = load(options["cwd"])
-    choose_agent(command, dashes=dashes, settings=settings)  # it has to exist, and be installed
+    token = options["token"]
+    # it has to exist, and be installed
+    choose_agent(command, dashes=dashes, settings=settings, token=token)
     policy_of(settings, options)  # its files have to be readable
     version = options["version"]
     return Served(
         words=command,
         dashes=dashes,
+        token=token,
         cwd=options["cwd"],
         policy=lambda own: policy_of(own, options),
         version=int(version) if version else None,

@@ -43,8 +43,8 @@ async def list_sessions(agent: ChosenAgent, listing: Listing, output: Output) ->
 
     on_signals(stop)
     command = agent.command
-    launch = Launch(command, cwd=listing.cwd, env=agent.env)
-    problems, on_slow = Problems(output), slow_start(output, command)
+    launch = Launch(command, cwd=listing.cwd, env=agent.env, endpoint=agent.endpoint)
+    problems, on_slow = Problems(output), slow_start(output, launch)
     try:
         async with launch.client(
             login=has_terminal(), on_problem=problems, on_slow=on_slow

@@ -12,7 +12,7 @@ import click
 
 from twofold.cli.completers import complete_command
 from twofold.cli.interrupts import raise_on_interrupt
-from twofold.cli.options import AgentCommand, journal_file
+from twofold.cli.options import AgentCommand, journal_file, token_file
 from twofold.cli.output import Output
 from twofold.errors import TwofoldError
 
@@ -21,7 +21,7 @@ from twofold.errors import TwofoldError
 @click.command(cls=AgentCommand, context_settings={"allow_interspersed_args": False})
 @click.option(
     "--cwd",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     default=".",
     help="List the sessions of this directory; the agent is started there.",
 )
@@ -37,10 +37,11 @@ from twofold.errors import TwofoldError
 @click.option("--search", metavar="TEXT", help="With --journal: only those in which this is found.")
 @journal_file
 @click.option("--login", metavar="METHOD", help="How to log in if the agent wants a login.")
+@token_file
 @click.argument(
     "command",
     nargs=-1,
-    metavar="[NAME | -- COMMAND...]",
+    metavar="[NAME | URL | -- COMMAND...]",
     shell_complete=complete_command,
 )
 def sessions(
@@ -51,16 +52,17 @@ def sessions(
     search: str | None,
     journal_file: Path | None,
     login: str | None,
+    token: str | None,
     command: tuple[str, ...],
     dashes: bool,
 ) -> None:
     """List an agent's sessions, or those that are kept.
 
-    NAME is one of `twofold agents`, and COMMAND starts any other agent; without both, the default
-    agent of the settings answers, or else the demo agent. Each line is the id, the time of the last
-    update, the directory and the title, the most recently updated session first. Exit status: 0
-    the agent answered, even if there is no session, 1 error, 2 wrong usage, 5 cancelled, 7 the
-    agent died or could not be started, 124 it never answered.
+    NAME is one of `twofold agents`, URL an agent that runs already, and COMMAND starts any other;
+    without all of them, the default agent of the settings answers, or else the demo agent. Each
+    line is the id, the time of the last update, the directory and the title, the most recently
+    updated session first. Exit status: 0 the agent answered, even if there is no session, 1 error,
+    2 wrong usage, 5 cancelled, 7 the agent died or could not be started, 124 it never answered.
     """
     import asyncio
 
@@ -80,7 +82,7 @@ def sessions(
         settings = load(cwd) if is_name(command, dashes=dashes) else Settings()
         for warning in settings.warnings:
             output.report(warning)
-        agent = choose_agent(command, dashes=dashes, settings=settings)
+        agent = choose_agent(command, dashes=dashes, settings=settings, token=token)
         status = asyncio.run(list_sessions(agent, listing, output))
     except (TwofoldError, OSError) as error:
         output.report(str(error))

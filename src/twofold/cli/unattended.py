@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from twofold.cli.output import Output
 from twofold.client.client import Client
-from twofold.client.launch import OnSlow
+from twofold.client.launch import Launch, OnSlow
 from twofold.client.login import LoginNeeded, NoTerminal, log_in, wants_login, way_of
 from twofold.peer.problems import Problem
 from twofold.rpc.errors import RequestFailed
@@ -28,13 +28,14 @@ _MOST_HELD = 100
 T = TypeVar("T")
 
 
-def slow_start(output: Output, command: Sequence[str]) -> OnSlow:
+def slow_start(output: Output, launch: Launch) -> OnSlow:
     """A callback that reports once that the agent is slow to start, with a hint."""
 
     def report(seconds: float) -> None:
         if seconds == SLOW_START:
+            hint = f" {IS_IT}" if launch.endpoint is None else ""
             output.report(
-                f"Still waiting for the agent ({shown(command)}) to answer initialize. {IS_IT}"
+                f"Still waiting for the agent ({shown(launch.command)}) to answer initialize.{hint}"
             )
 
     return report

@@ -1,8 +1,8 @@
 """A client: starts an agent or connects to one, and gives its sessions as objects.
 
 `connect` starts the agent's command (or connects to its URL, or takes a transport), agrees on a
-version and gives a `Client`. Whatever version the agent speaks, the types on this side are version 2's. When the block
-is left, the agent and everything that it started has ended.
+version and gives a `Client`. Whatever version the agent speaks, the types on this side are version
+2's. When the block is left, the agent and everything that it started has ended.
 """
 
 import os
@@ -123,7 +123,7 @@ def connect(
         raise LocalError(f"A version is 1, 2 or 'guide', not {version!r}.")
     if isinstance(offer, str) or not set(get_args(Offered)).issuperset(offer):
         raise LocalError(f"What can be offered is 'fs', 'terminal' and 'login', not {offer!r}.")
-    restarts = isinstance(agent, Sequence) or callable(agent)
+    restarts = isinstance(agent, Sequence) or callable(agent)  # a URL is a sequence, too
 
     async def start() -> Transport:
         if endpoint is not None:
@@ -153,6 +153,7 @@ def connect(
             report=on_problem,
             handler_timeout=handler_timeout,
             line_limit=line_limit,
+            remote=endpoint is not None,
         )
 
     @asynccontextmanager
@@ -188,8 +189,10 @@ class Client:
         report: Report,
         handler_timeout: float,
         line_limit: int,
+        remote: bool = False,
     ) -> None:
         self._transport = transport
+        self._remote = remote
         self._offer = serving.offer
         self._sessions: dict[str, ClientSession] = {}
         self._peer = AgentPeer(report, handler_timeout)
@@ -201,6 +204,8 @@ class Client:
         try:
             agent = await negotiate(self._peer.peer, self._offer, version, within=within)
         except NoAnswer as error:
+            if self._remote:  # nothing was started that could have printed something
+                raise
             process = self._transport if isinstance(self._transport, Process) else None
             printed = (process.stderr_tail, process.printed) if process is not None else ("",)
             raise AgentSilent(error.seconds, *printed) from None

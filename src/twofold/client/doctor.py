@@ -30,6 +30,7 @@ from twofold.errors import BadAnswer, ConnectionEnded, NoAnswer, TwofoldError
 from twofold.rpc.errors import RequestFailed
 from twofold.text import one_line
 from twofold.transport.commands import IS_IT, CommandNotStarted, ProcessEnded, environment, why_not
+from twofold.transport.endpoint import Endpoint, NotReached
 from twofold.transport.groups import Running
 from twofold.wire import codec, v2
 
@@ -44,6 +45,8 @@ QUICK = 1.0
 BEFORE_CANCEL = 2.0
 """How many seconds a turn that shows nothing runs before it is cancelled."""
 _MORE_TIME = "If the agent only needs longer, give it more time with --timeout."
+_NOT_STARTED = "the program was not started"
+_ELSEWHERE = "the agent was not started here"
 _LONGEST = 300
 _MOST_LISTED = 12
 _MOST_LINES = 10
@@ -98,6 +101,8 @@ class Checkup(Struct, kw_only=True):
     """The command that starts the agent."""
     env: Mapping[str, str] = {}
     """Variables to set for it."""
+    endpoint: Endpoint | None = None
+    """Where the agent is reached, if it is not started here."""
     cwd: Path = Path()
     """Where the agent is started, and where its session works."""
     prompt: str | None = None
@@ -137,7 +142,8 @@ class _Examination:
         self.steps: list[Step] = []
         self._checkup = checkup
         self._on_step = on_step
-        self._agent = WatchedAgent(checkup.command, checkup.cwd, checkup.env)
+        self._agent = WatchedAgent(checkup.command, checkup.cwd, checkup.env, checkup.endpoint)
+        self._remote = checkup.endpoint is not None
         self._clock = asyncio.get_running_loop().time
         self._connected = False
         self._begun = self._clock()
@@ -151,7 +157,7 @@ class _Examination:
             async with connect(
                 self._agent.open,
                 version=self._checkup.version,
-                offer={"login"},
+                offer=set() if self._remote else {"login"},
                 on_problem=self._agent.report,
                 start_timeout=self._checkup.timeout,
             ) as client:
@@ -207,7 +213,7 @@ class _Examination:
         self, name: StepName, work: Callable[[], Awaitable[None]], limit: float | None = None
     ) -> bool:
         """Do a step within its timeout; an error is the result of the step. True without one."""
-        if self._agent.process is None or not self._agent.process.running:
+        if self._agent.over:
             self._skip(name, "the agent has ended")
             return False
         limit = limit or self._checkup.timeout
@@ -236,11 +242,15 @@ class _Examination:
         elif isinstance(error, RequestFailed):
             facts |= {"code": error.code, "message": error.message}
         lines = rest[:_MOST_LINES]
-        self._add(name, "failed", first, _advice(error), seconds=seconds, lines=lines, facts=facts)
+        advice = _advice_remote(error) if self._remote else _advice(error)
+        self._add(name, "failed", first, advice, seconds=seconds, lines=lines, facts=facts)
 
     # ---- the program
 
     async def _find(self) -> bool:
+        if self._remote:
+            self._skip("found", _ELSEWHERE)
+            return True
         program = located(self._checkup.command, self._checkup.cwd)[0]
         path = found_program(program, self._checkup.cwd)
         if isinstance(path, OSError):
@@ -257,7 +267,10 @@ class _Examination:
 
     def _note_started(self) -> None:
         seconds = self._agent.start_seconds
-        self._add("starts", "ok", f"in {seconds:.2f} s", seconds=seconds)
+        detail = f"in {seconds:.2f} s"
+        if self._agent.connection is not None:
+            detail = f"connected {detail}, by {self._agent.connection.way}"
+        self._add("starts", "ok", detail, seconds=seconds)
 
     def _note_initialized(self, client: Client) -> None:
         self._note_started()
@@ -299,10 +312,10 @@ class _Examination:
 
     def _note_not_initialized(self, error: TwofoldError) -> bool:
         """Note why there is no connection; False if there is not even a process."""
-        if isinstance(error, CommandNotStarted):
+        if isinstance(error, CommandNotStarted | NotReached) and not self._agent.starts:
             detail, _, advice = error.reason.partition(". ")
             self._add("starts", "failed", detail, advice)
-            self._skip_rest("the program was not started")
+            self._skip_rest("there is no connection" if self._remote else _NOT_STARTED)
             return False
         self._note_started()
         self._add_error("initialize", error)
@@ -585,6 +598,9 @@ class _Examination:
 
     def _note_exit(self) -> None:
         process, seconds = self._agent.process, self._agent.exit_seconds
+        if self._remote:
+            self._skip("exit", _ELSEWHERE)
+            return
         if process is None:
             self._skip("exit", "there is no process")
             return
@@ -619,6 +635,9 @@ class _Examination:
     def _note_left_behind(self) -> None:
         process, detached = self._agent.process, self._agent.detached
         in_group = process.left_behind if process is not None else []
+        if self._remote:
+            self._skip("left behind", _ELSEWHERE)
+            return
         if not os.path.isdir("/proc"):
             self._skip("left behind", "this system has no /proc to find it in")
             return
@@ -645,12 +664,17 @@ class _Examination:
         number = sum(noise.values())
         detail = f"{_count(number, 'line')} that are no message of the protocol"
         advice = "Write only messages to standard output, and logs to standard error."
+        if self._remote:
+            advice = "Send only messages, one in a frame or event."
         self._add(
             "stdout", "warning", detail, advice, lines=_counted(noise), facts={"lines": noise}
         )
 
     def _note_stderr(self) -> None:
         size = self._agent.stderr_size
+        if self._remote:
+            self._skip("stderr", _ELSEWHERE)
+            return
         heading_and_lines = self._agent.stderr.lines
         if not heading_and_lines:
             self._add("stderr", "ok", "empty" if not size else _count(size, "byte"))
@@ -720,6 +744,15 @@ async def program_version(path: str, cwd: Path) -> str:
 
 
 # ---- words -------------------------------------------------------------------------------------
+
+
+def _advice_remote(error: TwofoldError) -> str:
+    """Advice about an agent at a URL, of which nothing but messages is seen here."""
+    if isinstance(error, NoAnswer):
+        return f"Is the URL that of an ACP agent? {_MORE_TIME}"
+    if isinstance(error, ConnectionEnded):
+        return "The log of the server may say more."
+    return "" if isinstance(error, NotReached) else _advice(error)
 
 
 def _advice(error: TwofoldError) -> str:

@@ -1,5 +1,7 @@
 """Launches an agent's command and connects to it, with a record of the connection if wanted.
 
+An agent at a URL runs already: it is only connected to.
+
 The interactive client, one turn for scripts and the list of sessions all begin here. Nothing is
 printed: callbacks report a slow start and problems. However the block of `Launch.client` is left,
 the agent and everything that it started has ended.
@@ -17,14 +19,17 @@ from twofold.client.client import Client, Offered, connect
 from twofold.client.incoming import Elicit, NewState
 from twofold.client.negotiate import AgentSilent, WantedVersion
 from twofold.client.permissions import Ask
+from twofold.errors import NoAnswer
 from twofold.peer.problems import Report, log
 from twofold.policy import Policy
 from twofold.rpc.frames import LIMIT
 from twofold.session import Session
 from twofold.text import one_line
 from twofold.transport.base import Transport
-from twofold.transport.commands import StderrTail
+from twofold.transport.commands import StderrTail, shown
+from twofold.transport.endpoint import MESSAGE_LIMIT, Endpoint
 from twofold.transport.process import OnStderr, Process
+from twofold.transport.remote import open_remote
 from twofold.transport.tape import Tape, Taped
 
 OnSlow: TypeAlias = Callable[[float], None]
@@ -72,7 +77,7 @@ class RecentStderr:
 
 
 class Launch:
-    """An agent's command, and how to connect to it: `async with launch.client() as client: …`."""
+    """An agent's command or URL, and how to connect to it: `async with launch.client() as …`."""
 
     def __init__(
         self,
@@ -88,8 +93,11 @@ class Launch:
         record: IO[bytes] | None = None,
         tapes: Sequence[Tape] = (),
         on_stderr: OnStderr | None = None,
+        endpoint: Endpoint | None = None,
     ) -> None:
         self.command = list(command)
+        self.endpoint = endpoint
+        """Where the agent is reached, if it is not started here."""
         self.cwd = cwd
         """Where the agent's process is started."""
         self._env = env
@@ -132,7 +140,8 @@ class Launch:
         Raises:
             PeerError: As for `connect`; `AgentSilent` shows what the agent printed.
         """
-        offer = {*self._offer, "login"} if login else self._offer
+        # a login in the terminal is done by the agent's command, and a URL has none
+        offer = {*self._offer, "login"} if login and self.endpoint is None else self._offer
         waiting = Seconds(on_slow) if on_slow is not None else None
         try:
             async with connect(
@@ -152,12 +161,20 @@ class Launch:
                 self.answered = True
                 self._note_agent(client)
                 yield client
-        except AgentSilent as error:  # `connect` cannot see the process behind the tape
+        except NoAnswer as error:  # `connect` cannot see the process behind the tape
+            if error.method != "initialize":
+                raise
             raise self.silent(error.seconds) from None
         finally:
             if waiting is not None:
                 waiting.close()
             self._note_exit()
+
+    @property
+    def what_happens(self) -> str:
+        """What is done until the agent has answered, safe to show."""
+        verb = "Starting" if self.endpoint is None else "Connecting to"
+        return f"{verb} {shown(self.command)}"
 
     # ---- what the agent printed
 
@@ -172,8 +189,10 @@ class Launch:
         """The error that ended the record before the connection, if there was one."""
         return self._record.fault if self._record is not None else None
 
-    def silent(self, seconds: float) -> AgentSilent:
+    def silent(self, seconds: float) -> NoAnswer:
         """The error for an agent that did not answer within `seconds`."""
+        if self.endpoint is not None:
+            return NoAnswer("agent", "initialize", seconds)
         printed = self._process.printed if self._process is not None else ""
         return AgentSilent(seconds, self._stderr_tail, printed)
 
@@ -192,6 +211,9 @@ class Launch:
     async def _start(self) -> Transport:
         self._note_exit()  # an agent that crashed on version 2 is started again
         self._process = None
+        if self.endpoint is not None:
+            limit = min(self._line_limit, MESSAGE_LIMIT)
+            return self._taped(await open_remote(self.endpoint, limit=limit))
         record = self._record
 
         def on_stderr(data: bytes) -> None:
@@ -207,9 +229,12 @@ class Launch:
         )
         if self._hurried:
             self._process.hurry()
+        return self._taped(self._process)
+
+    def _taped(self, transport: Transport) -> Transport:
         if not self._tapes:
-            return self._process
-        return Taped(self._process, *self._tapes, line_limit=self._line_limit)
+            return transport
+        return Taped(transport, *self._tapes, line_limit=self._line_limit)
 
     def _note_agent(self, client: Client) -> None:
         if self._record is not None:

@@ -1,4 +1,4 @@
-"""An agent's process with a record of what a diagnosis needs: versions, noise, exit.
+"""An agent with a record of what a diagnosis needs: versions, noise, the exit of its process.
 
 The messages pass through unchanged. What is kept is bounded, whatever the agent writes.
 """
@@ -27,7 +27,9 @@ from twofold.rpc.connection import (
 from twofold.text import one_line
 from twofold.transport import groups
 from twofold.transport.base import Transport
+from twofold.transport.endpoint import Endpoint
 from twofold.transport.process import Process
+from twofold.transport.remote import RemoteTransport, open_remote
 from twofold.transport.tape import Direction, Tape, Taped
 from twofold.wire import codec
 from twofold.wire.base import Malformed as NotJson
@@ -55,12 +57,18 @@ class Handshake(Struct):
 
 
 class WatchedAgent:
-    """The agent of a command. `open` starts it, again if it has to be started again."""
+    """The agent of a command or at a URL. `open` connects to it, again if need be."""
 
     def __init__(
-        self, command: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        endpoint: Endpoint | None = None,
     ) -> None:
         self.process: Process | None = None
+        self.connection: RemoteTransport | None = None
+        """The connection to an agent at a URL."""
         self.starts = 0
         self.start_seconds = 0.0
         self.handshakes: list[Handshake] = []
@@ -77,19 +85,26 @@ class WatchedAgent:
         self._command = command
         self._cwd = cwd
         self._env = dict(env or {})
+        self._endpoint = endpoint
         self._mark = secrets.token_hex(8)
         self._initializing: dict[RequestId, Handshake] = {}
         self._opening: RequestId | None = None
 
     async def open(self) -> Transport:
-        """Start the command.
+        """Start the command, or connect to the URL.
 
         Raises:
             CommandNotStarted: It cannot be started.
+            NotReached: There is no connection.
         """
         clock = asyncio.get_running_loop().time
         begun = clock()
         self._initializing.clear()
+        if self._endpoint is not None:
+            self.connection = await open_remote(self._endpoint)
+            self.starts += 1
+            self.start_seconds = clock() - begun
+            return Taped(self.connection, _Lines(self))
         self.process = await Process.spawn(
             located(self._command, self._cwd),
             cwd=self._cwd,
@@ -100,6 +115,13 @@ class WatchedAgent:
         self.starts += 1
         self.start_seconds = clock() - begun
         return _Watched(self.process, self)
+
+    @property
+    def over(self) -> bool:
+        """Whether there is no agent any more, as far as this side can see."""
+        if self._endpoint is not None:
+            return self.connection is None
+        return self.process is None or not self.process.running
 
     def report(self, problem: Problem) -> None:
         """Count a problem of the connection (`on_problem`)."""

@@ -49,6 +49,7 @@ from twofold.policy import Policy
 from twofold.rpc.errors import RequestFailed
 from twofold.text import one_line
 from twofold.transport.commands import shown
+from twofold.transport.endpoint import Endpoint, is_url
 
 OnSessions: TypeAlias = Callable[[list[Fact]], None]
 MakePolicy: TypeAlias = Callable[[Settings], Policy]
@@ -117,6 +118,7 @@ class Host:
     Args:
         agent: What names the default agent on the command line: a name, or a command.
         dashes: Whether `--` was before it.
+        token: The token for an agent at a URL.
         cwd: Where sessions work by default.
         policy: Makes the rules of a session.
         version: The protocol version to demand of agents.
@@ -131,6 +133,7 @@ class Host:
         agent: Sequence[str] = (),
         *,
         dashes: bool = False,
+        token: str | None = None,
         cwd: str | os.PathLike[str] = ".",
         policy: MakePolicy = rules_of_settings,
         version: WantedVersion | None = None,
@@ -143,6 +146,7 @@ class Host:
         self.limits = limits or Limits()
         self._words = list(agent)
         self._dashes = dashes
+        self._token = token
         self._policy = policy
         self._version = version
         self._launch = launch or self._process
@@ -239,7 +243,7 @@ class Host:
         """What the default agent is called."""
         if is_name(self._words, dashes=self._dashes):
             return self._words[0] if self._words else load(self.cwd).values.agent or "demo"
-        return shown(self._words)
+        return _shown(self._words)
 
     def subscribe(self, callback: OnSessions) -> Subscription:
         """Call `callback` with `sessions` when they have changed, a few times a second at most."""
@@ -680,13 +684,20 @@ class Host:
             if not is_name([agent], dashes=False):
                 raise UnknownAgent(agent, list(known_agents(settings)))
             words, dashes = [agent], False
-        chosen = choose_agent(words, dashes=dashes, settings=settings)
-        name = chosen.words[0] if is_name(words, dashes=dashes) else shown(words)
+        chosen = choose_agent(words, dashes=dashes, settings=settings, token=self._token)
+        name = chosen.words[0] if is_name(words, dashes=dashes) else _shown(words)
         log_in = shlex.join(["twofold", "run", "--cwd", str(folder), *chosen.words])
         return _Place(chosen, name, folder, settings, _AgentWords(words, dashes), log_in)
 
     def _process(self, agent: ChosenAgent, cwd: Path, policy: Policy) -> StartsAgent:
-        return Launch(agent.command, cwd=cwd, env=agent.env, version=self._version, policy=policy)
+        return Launch(
+            agent.command,
+            cwd=cwd,
+            env=agent.env,
+            version=self._version,
+            policy=policy,
+            endpoint=agent.endpoint,
+        )
 
 
 class _AgentWords(Struct, frozen=True):
@@ -725,6 +736,11 @@ def _setup(place: _Place, mode: str | None) -> SessionSetup:
         mode=mode or chosen.mode,
         options=chosen.options,
     )
+
+
+def _shown(words: Sequence[str]) -> str:
+    """A command, or a URL without its query."""
+    return Endpoint(words[0]).shown if is_url(words[0]) else shown(words)
 
 
 def _kept(agent: ChosenAgent) -> dict[str, KeptSession]:

@@ -345,13 +345,14 @@ class _TerminalClient:
 
     def _show_slow_start(self, seconds: float) -> None:
         width, since = self._writer.width, f" … {seconds:.0f} s"
-        words = cut(((f"Starting {shown(self._launch.command)}", "yellow"),), width - len(since))
+        words = cut(((self._launch.what_happens, "yellow"),), width - len(since))
         rows = [cut((*words, (since, "yellow")), width)]
         problems = [one_line(str(last)) for last in self._early[-1:] if last.kind != "loss"]
         output = [each for each in (self._launch.last_line, *problems) if each]
         rows += [cut(((f"  {each}", "dim"),), width) for each in output]
         if seconds >= _HINT:
-            hint = f"It has not answered initialize yet. {IS_IT} Ctrl-C leaves."
+            is_it = f" {IS_IT}" if self._launch.endpoint is None else ""
+            hint = f"It has not answered initialize yet.{is_it} Ctrl-C leaves."
             rows += all_rows([line(hint, "dim", "  ")], width)
         self._writer.show([], rows)
 

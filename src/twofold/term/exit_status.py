@@ -5,6 +5,7 @@ from typing import Final
 from twofold.client.prompting import Reply
 from twofold.errors import ConnectionEnded, LocalError, NoAnswer, NotSupported
 from twofold.transport.commands import CommandNotStarted
+from twofold.transport.endpoint import NotReached
 
 OK: Final = 0
 FAILED: Final = 1
@@ -17,7 +18,7 @@ CANCELLED: Final = 5
 DENIED: Final = 6
 """The turn ended normally, but a permission was denied."""
 DIED: Final = 7
-"""The agent ended, or could not be started."""
+"""The agent ended, or could not be started or reached."""
 TIMEOUT: Final = 124
 
 _STOPS = {
@@ -37,7 +38,7 @@ def of_reply(reply: Reply, *, denied: bool) -> int:
 
 def of_error(error: Exception) -> int:
     """The status for an error."""
-    if isinstance(error, ConnectionEnded | CommandNotStarted):
+    if isinstance(error, ConnectionEnded | CommandNotStarted | NotReached):
         return DIED
     if isinstance(error, NoAnswer):
         return TIMEOUT

@@ -15,6 +15,7 @@ from twofold.host.settings import NotificationSettings, Theme
 from twofold.policy import Policy
 from twofold.rpc.frames import LIMIT
 from twofold.text import one_line
+from twofold.transport.endpoint import Endpoint
 
 
 class RunOptions(Struct, kw_only=True):
@@ -28,6 +29,8 @@ class RunOptions(Struct, kw_only=True):
     """Where the session works."""
     env: Mapping[str, str] = {}
     """Variables to set for the agent."""
+    endpoint: Endpoint | None = None
+    """Where the agent is reached, if it is not started here."""
     setup: SessionSetup = SessionSetup()
     """What the session begins with."""
     version: WantedVersion | None = None

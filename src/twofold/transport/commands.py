@@ -25,6 +25,9 @@ STDERR_KEPT = 64 * 1024
 STDOUT_KEPT = 4 * 1024
 """How many bytes of standard output are kept, counted from the beginning."""
 
+TOKEN_VARIABLE = "TWOFOLD_TOKEN"
+"""The variable that holds the token for an agent at a URL."""
+
 LONGEST_COMMAND = 200
 LAST_LINES = 20
 LAST_CHARACTERS = 4000
@@ -178,8 +181,12 @@ def checked(command: Sequence[str], cwd: str | os.PathLike[str] | None) -> list[
 
 
 def environment(overrides: Mapping[str, str | None]) -> dict[str, str]:
-    """Our environment with `overrides`; None removes a variable."""
-    return _merged(os.environ, overrides)
+    """Our environment with `overrides`; None removes a variable.
+
+    The token for an agent at a URL is no business of an agent that is started here.
+    """
+    ours = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
+    return _merged(ours, overrides)
 
 
 _PLAIN = frozenset(

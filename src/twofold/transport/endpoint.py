@@ -183,6 +183,8 @@ class Endpoint:
             )
         if status == 413:
             return "the message is too large for it (413)."
+        if self._token is not None:
+            detail = detail.replace(self._token, "…")
         what = "the server failed" if status >= 500 else "it is not an ACP endpoint"
         more = f": {short(detail)}" if detail.strip() else "."
         return f"{what}, it answered with status {status}{more}"

@@ -86,6 +86,9 @@ class StreamableHttp:
         connection_id: The id that the server gave the connection; None before `initialize`.
     """
 
+    way: Final = "streamable HTTP"
+    """What it is called."""
+
     def __init__(self, endpoint: Endpoint, limit: int) -> None:
         self.endpoint = endpoint
         self.connection_id: str | None = None

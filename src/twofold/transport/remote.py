@@ -4,6 +4,8 @@ ws:// and wss:// are a WebSocket. For http:// and https:// a WebSocket is tried 
 one connection with one order; a server that does not upgrade is used by streamable HTTP.
 """
 
+from typing import Protocol
+
 from twofold.errors import LocalError
 from twofold.transport.base import Transport
 from twofold.transport.endpoint import MESSAGE_LIMIT, Endpoint, NotReached
@@ -11,6 +13,14 @@ from twofold.transport.endpoint import MESSAGE_LIMIT, Endpoint, NotReached
 EXTRA = "remote"
 _NO_FALLBACK = frozenset({401, 403, *range(300, 400)})
 """What a server answers to an upgrade that it would answer to any other request, too."""
+
+
+class RemoteTransport(Transport, Protocol):
+    """A transport to an agent at a URL."""
+
+    @property
+    def way(self) -> str:
+        """What it is called."""
 
 
 class RemoteNotInstalled(LocalError):
@@ -29,7 +39,7 @@ class RemoteNotInstalled(LocalError):
 
 async def open_remote(
     url: str | Endpoint, *, token: str | None = None, limit: int = MESSAGE_LIMIT
-) -> Transport:
+) -> RemoteTransport:
     """Connect to an agent at a URL.
 
     Args:

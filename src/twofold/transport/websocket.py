@@ -66,6 +66,9 @@ class WebSocket:
         connection_id: The id that the server gave the connection; None if it gave none.
     """
 
+    way: Final = "WebSocket"
+    """What it is called."""
+
     def __init__(self, endpoint: Endpoint, connection: ClientConnection) -> None:
         self.endpoint = endpoint
         response = connection.response
