@@ -339,7 +339,7 @@ if method == "session/new":
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], "Missing argument 'NAME | -- COMMAND...'"),
+        ([], "Missing argument 'NAME | URL | -- COMMAND...'"),
         (["--client", "3", "--", "x"], "'3' is not one of 'auto', '1', '2'"),
         (["--agent", "two", "--", "x"], "'two' is not one of 'auto', '1', '2'"),
         (["--offer", "fs,net", "--", "x"], "net cannot be offered; fs and terminal can."),
