@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from twofold.client.permissions import Question
     from twofold.client.prompt_blocks import FileNotReadable
     from twofold.client.prompting import Reply, ReplyStream, TurnFailed
+    from twofold.client.reconnection import ConnectionChange
     from twofold.client.session import ClientSession
     from twofold.client.watching import ChangeFeed, ChangeSubscription, Subscription
     from twofold.convert.downgrade import Downgrader, downgrade
@@ -115,6 +116,7 @@ __all__ = [
     "Compaction",
     "CompactionChanged",
     "ConfigChanged",
+    "ConnectionChange",
     "ConnectionClosed",
     "ConnectionEnded",
     "ContentAppended",
@@ -259,6 +261,7 @@ _MODULES = {
         "ReplyStream",
         "TurnFailed",
     ),
+    "twofold.client.reconnection": ("ConnectionChange",),
     "twofold.client.session": ("ClientSession",),
     "twofold.client.watching": (
         "ChangeFeed",

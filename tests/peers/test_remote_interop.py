@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 import twofold
 from tests.peers.remote_servers import py_server, running, ts_server
 from tests.support.real_time import PATIENCE, in_real_time
+from tests.support.tcp_proxy import passing_on
 from twofold import Client, Message, Problem, Question, Session
 from twofold.transport.http import StreamableHttp
 from twofold.transport.websocket import WebSocket
@@ -22,9 +23,14 @@ LARGE = 20_000_000
 class Server(NamedTuple):
     """A server that runs, and the transport that a client has to it."""
 
-    url: str
+    way: str
+    port: int
     version: int
     kind: type
+
+    @property
+    def url(self) -> str:
+        return f"{self.way}://127.0.0.1:{self.port}/acp"
 
 
 CASES = [
@@ -38,11 +44,13 @@ def server(request: pytest.FixtureRequest, node_sdk: Path, python_server: Path) 
     command = ts_server(node_sdk, version) if sdk == "ts" else py_server(python_server, version)
     with running(command, websocket=way == "ws") as port:
         kind = WebSocket if way == "ws" else StreamableHttp
-        yield Server(f"{way}://127.0.0.1:{port}/acp", version, kind)
+        yield Server(way, port, version, kind)
 
 
 @asynccontextmanager
-async def talking(server: Server, kind: str = "allow_once") -> AsyncIterator[Client]:
+async def talking(
+    server: Server, kind: str = "allow_once", **options: Any
+) -> AsyncIterator[Client]:
     """A client that answers every question with the option of this kind; no problem is allowed."""
     problems: list[Problem] = []
 
@@ -50,7 +58,8 @@ async def talking(server: Server, kind: str = "allow_once") -> AsyncIterator[Cli
         return question.option(kind)
 
     # by the URL, so that the choice between the two ways is part of the test
-    async with twofold.connect(server.url, ask=ask, on_problem=problems.append) as client:
+    connecting = twofold.connect(server.url, ask=ask, on_problem=problems.append, **options)
+    async with connecting as client:
         assert isinstance(client._transport, server.kind)
         assert client.protocol_version == server.version
         yield client
@@ -139,3 +148,35 @@ async def test_a_message_of_20_mb_is_sent_and_received(server: Server) -> None:
     async with talking(server) as client:
         session = await client.new_session("/tmp")
         assert (await session.prompt(large)).text == f"echo: {large}"
+
+
+@in_real_time
+async def test_a_connection_that_is_cut_is_made_again_and_its_sessions_go_on(
+    server: Server,
+) -> None:
+    states: list[str] = []
+    connected = asyncio.Event()
+
+    def note(change: twofold.ConnectionChange) -> None:
+        states.append(change.state)
+        if change.state == "connected":
+            connected.set()
+
+    async with passing_on(server.port) as proxy:
+        through = server._replace(port=proxy.port)
+        async with talking(through, on_connection=note) as client:
+            idle, busy = await client.new_session("/tmp"), await client.new_session("/tmp")
+            await idle.prompt("hello")
+            turn = asyncio.create_task(busy.prompt("slow"))
+            async for _ in busy.changes():
+                if "tick" in "".join(texts(busy.state)):
+                    break
+            proxy.cut()
+            with pytest.raises(twofold.RemoteEnded):
+                await turn
+            await connected.wait()
+            assert states == ["lost", "connected"]
+            assert (await idle.prompt("more")).text == "echo: more"
+            assert texts(idle.state) == ["hello", "echo: hello", "more", "echo: more"]
+            assert texts(busy.state)[0] == "slow"
+            assert not busy.closed

@@ -37,9 +37,14 @@ class AgentPeer:
         self._description: AgentDescription | None = None
         self._background: set[asyncio.Task[Any]] = set()
         self._inboxes: WeakSet[Inbox] = WeakSet()
+        self._pausing: asyncio.Task[None] | None = None
+        """The task that connects again; only its requests are sent."""
+        self._ready = asyncio.Event()
+        self._ready.set()
+        self._given_up: Exception | None = None
 
     def open(self, transport: Transport, listener: Listener, line_limit: int) -> None:
-        """Connect to the agent at the other end of `transport`."""
+        """Connect to the agent at the other end of `transport`, instead of an earlier one."""
         self.peer = Peer(
             transport, listener, who="agent", report=self.report, line_limit=line_limit
         )
@@ -55,7 +60,57 @@ class AgentPeer:
     def description(self, description: AgentDescription) -> None:
         self._description = description
 
+    # ---- while there is no connection
+
+    @property
+    def paused(self) -> bool:
+        """Whether requests wait, because the connection was lost and is being made again."""
+        return not self._ready.is_set()
+
+    def pause(self, task: asyncio.Task[None]) -> None:
+        """Let requests wait until `go_on`, but for those of `task`."""
+        self._pausing = task
+        self._ready.clear()
+
+    def go_on(self) -> None:
+        """Undo `pause`."""
+        self._pausing = None
+        self._ready.set()
+
+    def give_up(self, error: Exception) -> None:
+        """Undo `pause`: every request fails with `error`."""
+        self._given_up = error
+        self.go_on()
+
+    async def ready(self, unless: "asyncio.Future[Any] | None" = None) -> None:
+        """Wait while requests wait, or until `unless` is done."""
+        if self._ready.is_set() or asyncio.current_task() is self._pausing:
+            return
+        waiting = asyncio.ensure_future(self._ready.wait())
+        try:
+            await asyncio.wait(
+                {waiting, *([unless] if unless is not None else [])},
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            waiting.cancel()
+
     # ---- requests
+
+    async def request(
+        self,
+        method: str,
+        params: Any,
+        shape: Any = None,
+        *,
+        arrived: Arrived | None = None,
+        within: float | None = None,
+    ) -> Any:
+        """Send a request as `Peer.request` does; while there is no connection it waits for one."""
+        await self.ready()
+        if self._given_up is not None:
+            raise self._given_up.with_traceback(None)
+        return await self.peer.request(method, params, shape, arrived=arrived, within=within)
 
     async def call(
         self,
@@ -82,7 +137,7 @@ class AgentPeer:
         """
         if self.description.protocol_version == 2:
             shape = v2.METHODS[method].result
-            return await self.peer.request(method, params, shape, arrived=arrived, within=within)
+            return await self.request(method, params, shape, arrived=arrived, within=within)
         losses = Losses()
         try:
             name, lowered = downgrade_params(method, params, losses)
@@ -100,11 +155,11 @@ class AgentPeer:
     ) -> Any:
         """Send a request of version 1 to an agent that speaks it."""
         shape = v1.METHODS[method].result
-        return await self.peer.request(method, params, shape, arrived=arrived, within=within)
+        return await self.request(method, params, shape, arrived=arrived, within=within)
 
     def notify(self, method: str, params: Any) -> None:
         """Send a notification, unless the connection is closed."""
-        if not self.peer.closed:
+        if not self.peer.closed and not self.paused:
             self.peer.notify(method, params)
 
     # ---- work
@@ -120,12 +175,18 @@ class AgentPeer:
         inbox = Inbox(
             session_id,
             self.report,
-            hold=self.peer.hold,
-            release=self.peer.release,
+            hold=self._hold,
+            release=self._release,
             timeout=self._handler_timeout,
         )
         self._inboxes.add(inbox)
         return inbox
+
+    def _hold(self, holder: Any) -> None:
+        self.peer.hold(holder)  # which may be another one than when the inbox was made
+
+    def _release(self, holder: Any) -> None:
+        self.peer.release(holder)
 
     async def finish(self) -> None:
         """Wait, for a bounded time, until handlers and background tasks have ended."""

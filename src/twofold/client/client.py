@@ -28,6 +28,7 @@ from twofold.client.negotiate import (
     require,
 )
 from twofold.client.permissions import Ask
+from twofold.client.reconnection import WITHIN, OnConnection, Reconnection
 from twofold.client.session import ClientSession, OpenSession
 from twofold.convert.versions import Version
 from twofold.errors import LocalError, NoAnswer
@@ -74,6 +75,8 @@ def connect(
     start_timeout: float = START,
     handler_timeout: float = TIMEOUT,
     line_limit: int = LIMIT,
+    reconnect: bool = True,
+    on_connection: OnConnection = lambda change: None,
     new_state: NewState = Session,
 ) -> AbstractAsyncContextManager["Client"]:
     """Connect to an agent, in a block: `async with twofold.connect(["some-agent"]) as client: …`.
@@ -100,7 +103,11 @@ def connect(
         on_stderr: Called with what the command writes to its standard error.
         start_timeout: How many seconds the agent has to answer `initialize`.
         handler_timeout: After how many seconds a handler of updates is given up.
-        line_limit: How many bytes a line of the agent may have; longer ones are dropped.
+        line_limit: How many bytes a line of the agent may have; longer ones are dropped. A server
+            at a URL may send 32 MiB in one message, and a longer one ends the connection.
+        reconnect: For a URL: whether to connect again when the connection is lost, and to resume
+            the sessions.
+        on_connection: Called when the connection to a URL is lost, is there again, or is given up.
         new_state: Makes the state of each session, by its id: a `Session`, or an object of a
             subclass that also does something else with what is applied.
 
@@ -154,6 +161,8 @@ def connect(
             handler_timeout=handler_timeout,
             line_limit=line_limit,
             remote=endpoint is not None,
+            reopen=start if endpoint is not None and reconnect else None,
+            on_connection=on_connection,
         )
 
     @asynccontextmanager
@@ -190,9 +199,17 @@ class Client:
         handler_timeout: float,
         line_limit: int,
         remote: bool = False,
+        reopen: Open | None = None,
+        on_connection: OnConnection = lambda change: None,
     ) -> None:
         self._transport = transport
         self._remote = remote
+        self._line_limit = line_limit
+        self._reopen_transport = reopen
+        self._on_connection = on_connection
+        self._reconnection: Reconnection | None = None
+        self._spoken: WantedVersion | None = None
+        """The version that was agreed on."""
         self._offer = serving.offer
         self._sessions: dict[str, ClientSession] = {}
         self._peer = AgentPeer(report, handler_timeout)
@@ -213,17 +230,65 @@ class Client:
 
     def _agree(self, agent: AgentDescription, *, speaks_guide: bool = False) -> None:
         self._peer.description = agent
+        self._spoken = "guide" if speaks_guide else agent.protocol_version
         self._incoming.agreed(agent.protocol_version, speaks_guide=speaks_guide)
         if agent.protocol_version == 2:
             self._peer.peer.read_first(v2.decode_update_line)
         elif not speaks_guide:
             self._peer.peer.read_first(v1.decode_update_line)
 
+        if self._reopen_transport is not None and self._reconnection is None:
+            self._reconnection = Reconnection(
+                self._peer,
+                lambda: list(self._incoming.sessions.values()),
+                self._reconnect,
+                self._resume,
+                self._on_connection,
+            )
+            self._incoming.lost = self._reconnection.lost
+
     async def _close(self) -> None:
         """End the connection and the agent, in a bounded time."""
+        if self._reconnection is not None:
+            await self._reconnection.close()
         await self._peer.peer.close()
         await self._incoming.close()
         await self._peer.finish()
+
+    # ---- after the connection was lost
+
+    async def _reconnect(self) -> None:
+        """Connect again, and agree on the version that was spoken before."""
+        assert self._reopen_transport is not None
+        await self._peer.peer.close()
+        self._transport = await self._reopen_transport()
+        self._peer.open(self._transport, self._incoming, self._line_limit)
+        await self._initialize(self._spoken, WITHIN)
+
+    async def _resume(self, opened: OpenSession) -> None:
+        """Resume a session that stayed open; with a replay, if something of it may be missing."""
+        replay = (opened.prompts.broke_off and self.can("load")) or not self.can("resume")
+        if replay:
+            require(self.agent, "load", "resume sessions")
+        undo = opened.updates.start_over() if replay else None
+        try:
+            await self._request_resume(opened, replay=replay, within=WITHIN)
+        except BaseException:
+            if undo is not None:
+                undo()
+            raise
+        opened.prompts.broke_off = False
+
+    async def _request_resume(
+        self, opened: OpenSession, *, replay: bool, within: float | None = None
+    ) -> None:
+        cwd, *others = opened.roots
+        start = v2.ReplayFromStart() if replay else UNSET
+        request = v2.ResumeSessionRequest(
+            opened.session_id, cwd, others or UNSET, opened.mcp_servers, start
+        )
+        arrived = opened.answered(opened.replayed if replay else opened.set_up)
+        await self._peer.call("session/resume", request, arrived=arrived, within=within)
 
     # ---- the agent
 
@@ -330,6 +395,7 @@ class Client:
             if isinstance(outcome, Exception):
                 return None
             opened = self._claim(outcome.session_id, roots)
+            opened.mcp_servers = servers
             opened.inbox.put(opened.set_up, outcome)
             return opened.inbox
 
@@ -397,16 +463,14 @@ class Client:
         replay: bool,
     ) -> ClientSession:
         roots, servers = self._setup(cwd, directories, mcp_servers)
-        start = v2.ReplayFromStart() if replay else UNSET
-        request = v2.ResumeSessionRequest(session_id, roots[0], roots[1:] or UNSET, servers, start)
         known = self._incoming.sessions.get(session_id)
         roots_before = known.roots if known is not None else []
         opened = self._claim(session_id, roots)
+        opened.mcp_servers = servers
         session = self._sessions[session_id]
         undo = opened.start_over() if replay else None
         try:
-            handle = opened.replayed if replay else opened.set_up
-            await self._peer.call("session/resume", request, arrived=opened.answered(handle))
+            await self._request_resume(opened, replay=replay)
         except BaseException:
             if known is None:
                 opened.end(None)
@@ -501,7 +565,7 @@ class Client:
         named = params.get("sessionId") if isinstance(params, dict) else None
         opened = self._incoming.sessions.get(named) if isinstance(named, str) else None
         arrived = opened.answered() if opened is not None else None
-        return await self._peer.peer.request(method, params, arrived=arrived)
+        return await self._peer.request(method, params, arrived=arrived)
 
     def notify(self, method: str, params: Any = UNSET) -> None:
         """Send a notification that the protocol does not define.

@@ -120,6 +120,8 @@ class Incoming:
     ) -> None:
         self.sessions: dict[str, OpenSession] = {}
         """The sessions that the client has asked for, by id."""
+        self.lost: Callable[[Exception | None], bool] = lambda error: False
+        """Called when the connection has ended; True if the sessions will be resumed."""
         self._agent = agent
         self._serving = serving
         self._on_end = on_end
@@ -359,8 +361,12 @@ class Incoming:
     def ended(self, error: Exception | None) -> None:
         """The connection has ended (`Listener`)."""
         why = error or ConnectionClosed("The connection was closed.")
+        mended = self.lost(error)
         for session in self._all():
-            session.inbox.put(session.end, why)
+            kept = mended and session.session_id in self.sessions
+            if kept:
+                self._close_services(session.session_id)
+            session.inbox.put(session.interrupt if kept else session.end, why)
 
     async def close(self) -> None:
         """Close every session; wait, for a bounded time, for their handlers."""

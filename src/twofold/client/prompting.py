@@ -158,6 +158,8 @@ class Prompts:
         """The turns whose callers wait, those that were not sent yet among them."""
         self._turns: OpenTurns[Turn] = OpenTurns()
         """The turns that are open, as far as updates were handled."""
+        self.broke_off = False
+        """Whether the end of the connection has ended a turn."""
         self._one = asyncio.Lock()  # version 1 has one turn at a time
         self._quiet: Quiet | None = None
         updates.intercept(v2.StateUpdate, self._state_reported)
@@ -222,6 +224,7 @@ class Prompts:
         return self._reply(turn, turn.ended.result())
 
     async def _run(self, turn: Turn) -> None:
+        await self._agent.ready(turn.ended)
         if turn.ended.done():
             return  # it was cancelled while it waited
         self._updates.check_open()
@@ -375,6 +378,7 @@ class Prompts:
         if idle is not CANCELLED:
             turn.failure = error
         gone = isinstance(error, ConnectionEnded | ConnectionClosed)
+        self.broke_off = self.broke_off or gone
         if self._updates.upgrader is None and self._updates.state.state != "idle" and not gone:
             self._over((turn, idle))  # other work goes on, so the session is not idle
             return None

@@ -57,6 +57,8 @@ class OpenSession:
         self.session_id = state.session_id
         self.roots: list[str] = []
         """The directories that the session may touch; the first is where it works."""
+        self.mcp_servers: list[v2.McpServer] = []
+        """The MCP servers that the agent was given for it."""
         self.updates = Updates(agent, state, own_terminals=own_terminals, speaks_guide=speaks_guide)
         self.inbox = self.updates.inbox
         self.permissions = Permissions(
@@ -108,6 +110,15 @@ class OpenSession:
                 " cancel it, before you load it again."
             )
         return self.updates.start_over()
+
+    def interrupt(self, error: Exception) -> None:
+        """The connection was lost: end what went on with `error`, and keep the session open."""
+        if self.closed:
+            return
+        if self.prompts.in_turn or self.updates.state.state != "idle":
+            self.prompts.broke_off = True
+        self.permissions.cancel()
+        self.prompts.fail(error)
 
     def end(self, error: Exception | None) -> None:
         """Close the session: nothing stays pending. `error` is why, if it was not the caller."""
@@ -424,7 +435,7 @@ class ClientSession:
             name = self._agent.description.name
             raise NotSupported(f"{name} offers no choice of models in this session.")
         params = {"sessionId": self.session_id, "modelId": model}
-        await self._agent.peer.request(SET_MODEL, params)
+        await self._agent.request(SET_MODEL, params)
         self._updates.models = replace(models, current_value=model)
 
     async def set_config_option(self, config_id: str, value: str | bool) -> None:
@@ -488,7 +499,7 @@ class ClientSession:
             return
         self._prompts.stop()
         try:
-            if self._agent.description.can("close"):
+            if self._agent.description.can("close") and not self._agent.paused:
                 request = v2.SessionParams(self.session_id)
                 arrived = self._opened.answered()
                 await self._agent.call("session/close", request, arrived=arrived, within=GIVE_UP)
