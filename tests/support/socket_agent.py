@@ -80,6 +80,8 @@ class SocketAgent:
         """The header `Authorization` of every attempt."""
         self.refuse: int | None = None
         """The status that every attempt gets, instead of a connection."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of its thread, if it has one."""
         self._token = token
         self._port = 0
         self._server: Server | None = None
@@ -113,6 +115,11 @@ class SocketAgent:
         """Break every connection off."""
         for socket in self._sockets:
             socket.transport.abort()
+
+    def cut_from_outside(self) -> None:
+        """Break every connection off, called in another thread."""
+        assert self.loop is not None
+        self.loop.call_soon_threadsafe(self.cut)
 
     def _check(self, socket: ServerConnection, request: Request) -> Response | None:
         given = request.headers.get("Authorization")
@@ -157,7 +164,7 @@ def echo_agent(versions: Sequence[Literal[1, 2]] = (1, 2), **options: Any) -> tw
 def in_a_thread(agent: twofold.Agent, token: str | None = None) -> Iterator[SocketAgent]:
     """Serve an agent in an event loop of its own."""
     served = SocketAgent(agent, token)
-    loop = asyncio.new_event_loop()
+    served.loop = loop = asyncio.new_event_loop()
 
     def work() -> None:
         asyncio.set_event_loop(loop)

@@ -81,7 +81,7 @@ class Reconnection:
 
     def lost(self, error: Exception | None) -> bool:
         """Begin, if the connection was lost in a way that can be mended; whether it was."""
-        if self._over or not isinstance(error, RemoteEnded) or error.code in _FINAL:
+        if self._over or not isinstance(error, RemoteEnded) or is_final(error):
             return self._task is not None and not self._over
         if self._task is None:  # otherwise an attempt has failed, and there are more
             self._task = asyncio.create_task(self._run(error))
@@ -104,13 +104,13 @@ class Reconnection:
             self._tries = 0
         last: TwofoldError = lost
         while self._tries < TRIES:
-            await asyncio.sleep(_delay(self._tries))
+            await asyncio.sleep(pause_before(self._tries))
             self._tries += 1
             try:
                 await self._attempt(lost)
             except TwofoldError as error:
                 last = error
-                if isinstance(error, NotReached) and error.status in _FINAL:
+                if is_final(error):
                     break
                 continue
             self._since, self._task = loop.time(), None
@@ -160,10 +160,18 @@ class Reconnection:
             self._agent.report(Problem("handler", "The on_connection callback raised", error=error))
 
 
+def is_final(error: Exception) -> bool:
+    """Whether the server shuts this client out, so that another attempt is of no use."""
+    if isinstance(error, NotReached):
+        return error.status in _FINAL
+    return isinstance(error, RemoteEnded) and error.code in _FINAL
+
+
 def _set_done(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
 
 
-def _delay(tries: int) -> float:
+def pause_before(tries: int) -> float:
+    """How many seconds to wait before the next attempt, after so many."""
     return min(FIRST_DELAY * 2.0**tries, LONGEST_DELAY) * random.uniform(0.5, 1.0)

@@ -24,6 +24,7 @@ from twofold.client.known_sessions import NotReopened, age, known_sessions, titl
 from twofold.client.launch import Launch, Seconds, on_signals
 from twofold.client.login import LoginNeeded, log_in, wants_login, ways
 from twofold.client.permissions import Question
+from twofold.client.reconnection import STABLE, TRIES, is_final, pause_before
 from twofold.client.session import ClientSession
 from twofold.convert.capabilities import NAMELESS
 from twofold.errors import ConnectionEnded, TwofoldError
@@ -46,6 +47,7 @@ from twofold.term.session_switcher import Place, SessionSwitcher
 from twofold.term.terminal_writer import TerminalWriter, Tty
 from twofold.text import one_line, sanitize
 from twofold.transport.commands import IS_IT, shown
+from twofold.transport.endpoint import NotReached
 from twofold.version import VERSION
 from twofold.wire.shared import PermissionOption
 
@@ -92,6 +94,12 @@ class _TerminalClient:
         )
         self._sessions: SessionSwitcher | None = None
         self._again: _Again | None = None
+        self._left: SessionSwitcher | None = None
+        """The sessions of the connection that has ended."""
+        self._since = 0.0
+        """When the last talk began."""
+        self._tries = 0
+        """How often an agent at a URL was connected to again."""
         self._early: list[Problem] = []
         self._diagnosis = Diagnosis(on=wanted.verbose)
         launch.on_stderr = self._diagnosis.add_stderr
@@ -109,9 +117,8 @@ class _TerminalClient:
             while True:
                 try:
                     return await self._run_agent()
-                except ConnectionEnded as error:
-                    self._print_error(error)
-                    if not await self._wants_restart():
+                except (ConnectionEnded, NotReached) as error:
+                    if not await self._goes_on_after(error):
                         return exit_status.of_error(error)
         except Leave:
             return exit_status.CANCELLED
@@ -122,6 +129,8 @@ class _TerminalClient:
             if not self._interrupted:
                 raise
             self._writer.show([], [])
+            if self._left is not None:
+                self._print_farewell(self._left)
             return exit_status.CANCELLED
         except OSError as error:
             if error.errno != errno.EIO:
@@ -210,23 +219,62 @@ class _TerminalClient:
 
     # ---- the agent ended too early
 
-    async def _wants_restart(self) -> bool:
-        """Whether the person wants to start the agent again, once there was a session."""
-        if self._sessions is None or self._writer.dumb:
+    async def _goes_on_after(self, error: TwofoldError) -> bool:
+        """Connect again, or let the person decide; False if this is the end."""
+        loop = asyncio.get_running_loop()
+        if self._sessions is not None:
+            self._left, self._sessions = self._sessions, None
+            if loop.time() - self._since > STABLE:
+                self._tries = 0
+        before = self._left
+        if before is None:
+            self._print_error(error)
             return False
-        before, self._sessions = self._sessions, None
+        if self._connects_again(before, error):
+            if not self._tries:
+                self._print_error(error)
+            await self._wait_before_attempt()
+            self._continue_with(before, before.resumable)
+            return True
+        self._print_error(error)
+        self._tries = 0
+        return await self._wants_restart(before)
+
+    def _connects_again(self, before: SessionSwitcher, error: TwofoldError) -> bool:
+        """Whether an agent at a URL is connected to again, because nothing is lost by it."""
+        complete = before.resumable is not None or not before.current.first_words
+        there = self._launch.endpoint is not None and not is_final(error)
+        return there and complete and self._tries < TRIES
+
+    async def _wait_before_attempt(self) -> None:
+        pause, self._tries = pause_before(self._tries), self._tries + 1
+        words = f"Connecting again, attempt {self._tries} of {TRIES} … · Ctrl-C leaves"
+        self._writer.show([], [cut(((words, "yellow"),), self._writer.width)])
+        with self._keys.listening():
+            await asyncio.sleep(pause)
+
+    def _continue_with(self, before: SessionSwitcher, session_id: str | None) -> None:
+        self._again = _Again(session_id, before.draft)
+        self._questions.clear()
+
+    async def _wants_restart(self, before: SessionSwitcher) -> bool:
+        """Whether the person wants to start the agent again."""
+        if self._writer.dumb:
+            return False
         session_id = before.resumable
-        entries = ["Start the agent again, and resume this session"] if session_id else []
-        entries += ["Start the agent again, with a new session", "Leave"]
+        again = "Start the agent again" if self._launch.endpoint is None else "Connect again"
+        entries = [f"{again}, and resume this session"] if session_id else []
+        entries += [f"{again}, with a new session", "Leave"]
         with self._keys.raw():
             listed = [Entry(each) for each in entries]
-            chosen = await choose(self._writer, self._keys, "The agent has ended.", listed)
+            title = "The agent has ended."
+            if self._launch.endpoint is not None:
+                title = "There is no connection to the agent."
+            chosen = await choose(self._writer, self._keys, title, listed)
         if chosen is None or entries[chosen] == "Leave":
             self._print_farewell(before)
             return False
-        resumed = session_id if chosen == 0 else None
-        self._again = _Again(resumed, before.draft)
-        self._questions.clear()
+        self._continue_with(before, session_id if chosen == 0 else None)
         return True
 
     def interrupt(self) -> None:
@@ -323,7 +371,8 @@ class _TerminalClient:
             client, self._wanted, self._launch, place, self._questions, self._diagnosis
         )
         opened = sessions.add(session)
-        self._sessions = sessions
+        self._sessions, self._left = sessions, None
+        self._since = asyncio.get_running_loop().time()
         start = self._wanted.start if again is None else None
         ahead = self._keys.take_ahead() if again is None else again.draft + self._keys.take_ahead()
         self._print(_greeting(client, self._wanted))
