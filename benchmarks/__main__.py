@@ -22,6 +22,7 @@ from benchmarks import (
     diffs,
     growth,
     imports,
+    journaling,
     memory,
     observers,
     page,
@@ -69,6 +70,7 @@ def _measured(*, quick: bool, only: list[str]) -> list[Topic]:
             "terminal": terminal.measure,
             "page": page.measure,
             "observers": observers.measure,
+            "journal": journaling.measure,
             "import": lambda: imports.measure(sdks),
             "start": starting.measure,
         }
