@@ -40,6 +40,7 @@ NOT_PUBLIC = {
     "QueueFull": "of the host: a prompt of a client",
     "NotQueued": "of the host: a queued prompt of a client",
     "AlreadyAnswered": "of the host: an answer of a client",
+    "NoSuchKeptSession": "of the commands that read a journal",
     "NoSuchQuestion": "of the host: an answer of a client",
     "NotRunning": "of the host: what a client asks of a session",
     "TooMany": "of the host: a session that a client begins",

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+import time
 from html.parser import HTMLParser
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from twofold.view.blocks import (
     ToolCallBlock,
 )
 from twofold.view.diff import DiffLine
+from twofold.view.markdown import Markdown
 from twofold.view.timeline import outline, turn_headings
 from twofold.wire import codec, v2
 from twofold.wire.content import ImageContent
@@ -371,3 +373,15 @@ def test_headings_remarks_and_the_state_are_shown() -> None:
     assert "<title>Fix it</title>" in made
     words = " ".join([text for each in read(made).texts if (text := each.strip())])
     assert words == "Fix it Fix it demo · /w Turn 1 12:00 cancelled 5 tokens · idle"
+
+
+def test_a_message_of_many_groups_costs_what_it_holds() -> None:
+    def seconds(count: int) -> float:
+        reader = Markdown()
+        block = MessageBlock("agent", (*reader.feed("> a\n\n" * count), *reader.end()))
+        begun = time.process_time()
+        html_document([block])
+        return time.process_time() - begun
+
+    few = min(seconds(4_000) for _ in range(3))
+    assert seconds(16_000) < 8 * few, "16 times as much if every group looks at all that follows"

@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from tests.support.raw_agent import chunk
 from tests.web import example_blocks
 from tests.web.server_stage import PATIENCE, ServerStage, serving, soon
 from twofold.web import app as app_module
 from twofold.web import live_socket, server
 from twofold.web.access import CODE_SECONDS, HEADERS, Place, Tokens, read_tokens, token_file
 from twofold.web.server import BadCertificate, NotListening, certificate, listen, refresh
+from twofold.wire import codec, v2
 
 DATA = Path(__file__).with_name("data")
 Test = Callable[..., Coroutine[Any, Any, None]]
@@ -333,6 +335,28 @@ async def test_a_session_is_exported_and_its_pictures_are_no_pages() -> None:
             "application/octet-stream",
             b"one\ntwo\n",
         )
+
+
+@real
+async def test_an_export_of_a_long_session_stops_nobody() -> None:
+    async with serving() as stage, stage.page() as page:
+        await page.open((2**31 - 1, None))
+        content = [{"type": "text", "text": "Some *words*.\n\n" * 10}]
+        message = {"sessionUpdate": "agent_message", "content": content}
+        for number in range(6_000):
+            stage.hosted.live.session.apply(
+                v2.decode_update(codec.encode({**message, "messageId": f"m{number}"}))
+            )
+        address = f"/session/{stage.hosted.id}/export?format=html"
+        exporting = asyncio.create_task(stage.get(address, stage.browser()))
+        await soon(lambda: stage.app.is_exporting)
+        seen = page.mirror.seq
+        for number in range(3):
+            stage.agent.update(chunk("More.", f"x{number}"))
+            await page.until(lambda: page.mirror.seq > seen)  # noqa: B023
+            seen = page.mirror.seq
+        assert not exporting.done()
+        assert (await exporting).body.count(b"<em>words</em>") == 60_000
 
 
 # ---- bounds --------------------------------------------------------------------------------------

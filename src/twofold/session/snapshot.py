@@ -24,23 +24,30 @@ _MESSAGES: dict[str, type[v2.UserMessage | v2.AgentMessage | v2.AgentThought]] =
 
 def snapshot(session: Session) -> list[v2.SessionUpdate]:
     """The updates that rebuild a session, for a reader that has seen none of it."""
-    updates: list[v2.SessionUpdate] = list(_entries(session))
-    updates += [_terminal(terminal) for terminal in session.terminals.values()]
-    updates += [_compaction(compaction) for compaction in session.compactions.values()]
-    updates += session.notices
-    updates += session.subagents.values()
-    updates += session.unknown
-    updates += session.plans.values()
+    return list(snapshot_steps(session))
+
+
+def snapshot_steps(session: Session) -> Iterator[v2.SessionUpdate]:
+    """The updates of `snapshot`, made one by one.
+
+    If the session changes meanwhile, each entry is as it is when its turn has come.
+    """
+    yield from _entries(session)
+    yield from map(_terminal, list(session.terminals.values()))
+    yield from map(_compaction, list(session.compactions.values()))
+    yield from session.notices
+    yield from list(session.subagents.values())
+    yield from session.unknown
+    yield from list(session.plans.values())
     if session.commands_update is not None:
-        updates.append(session.commands_update)
+        yield session.commands_update
     if session.config_update is not None:
-        updates.append(session.config_update)
+        yield session.config_update
     if session.info != SessionInfoUpdate():
-        updates.append(session.info)
+        yield session.info
     if session.usage is not None:
-        updates.append(session.usage)
-    updates.append(session.state_update)
-    return updates
+        yield session.usage
+    yield session.state_update
 
 
 def _entries(session: Session) -> Iterator[v2.SessionUpdate]:

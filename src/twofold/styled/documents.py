@@ -3,20 +3,21 @@
 The documents are safe to open: what peers sent is text in them, never markup or escape codes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Iterator
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias, assert_never
 
-from twofold.session import Session, snapshot
+from twofold.session import Session
+from twofold.session.snapshot import snapshot_steps
 from twofold.styled import Parts
 from twofold.styled.code import Highlighter
 from twofold.styled.emulator import whole_output
 from twofold.text.safe import one_line
-from twofold.view.as_html import Colours, StyledRow, html_document
-from twofold.view.as_markdown import markdown_document
+from twofold.view.as_html import Colours, HtmlDocument, StyledRow
+from twofold.view.as_markdown import joined_parts, markdown_parts
 from twofold.view.blocks import Block, HeadingBlock, TerminalItem
-from twofold.view.timeline import outline, turn_headings
-from twofold.wire import codec
+from twofold.view.timeline import outline_steps, turn_headings
+from twofold.wire import codec, v2
 
 DocumentFormat: TypeAlias = Literal["markdown", "html", "jsonl"]
 
@@ -32,13 +33,50 @@ def session_document(
 
     JSON Lines are the updates that rebuild the session.
     """
+    steps = document_steps(session, form, cwd=cwd, facts=facts)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            text: str = done.value
+            return text
+
+
+def document_steps(
+    session: Session,
+    form: DocumentFormat,
+    *,
+    cwd: str | None = None,
+    facts: Iterable[str] = (),
+) -> Generator[None, None, str]:
+    """The document of `session_document`, made step by step; other work may be done between them.
+
+    If the session changes meanwhile, each entry is as it is when its turn has come.
+
+    Returns:
+        The document, as the value of the generator.
+    """
     match form:
         case "jsonl":
-            return json_lines(session)
+            lines: list[str] = []
+            for update in snapshot_steps(session):
+                lines.append(_json_line(session, update))
+                yield
+            return "".join(lines)
         case "markdown":
-            return markdown_document(session_blocks(session, cwd=cwd, facts=facts))
+            parts: list[str] = []
+            for block in _block_steps(session, cwd, facts):
+                if block is not None:
+                    parts += markdown_parts(block)
+                yield
+            return joined_parts(parts)
         case "html":
-            return html_document(session_blocks(session, cwd=cwd, facts=facts), colours=COLOURS)
+            page = HtmlDocument(colours=COLOURS)
+            for block in _block_steps(session, cwd, facts):
+                if block is not None:
+                    page.add(block)
+                yield
+            return page.text()
         case _:
             assert_never(form)
 
@@ -53,16 +91,18 @@ def session_blocks(
         cwd: Its directory, if it is known: paths inside of it are shown relative to it.
         facts: What the heading shows beside the title: the agent, say, and its version.
     """
+    return [block for block in _block_steps(session, cwd, facts) if block is not None]
+
+
+def _block_steps(session: Session, cwd: str | None, facts: Iterable[str]) -> Iterator[Block | None]:
     name = one_line(session.title or "") or f"Session {one_line(session.session_id)}"
     given = (*facts, cwd) if cwd else (*facts,)
-    heading = HeadingBlock(name, tuple([one_line(fact) for fact in given]))
-    return [heading, *outline(session, turn_headings(session), cwd=cwd)]
+    yield HeadingBlock(name, tuple([one_line(fact) for fact in given]))
+    yield from outline_steps(session, turn_headings(session), cwd=cwd)
 
 
-def json_lines(session: Session) -> str:
-    """The updates that rebuild a session, each on a line."""
-    updates = [{"sessionId": session.session_id, "update": each} for each in snapshot(session)]
-    return "".join([codec.encode(each).decode() + "\n" for each in updates])
+def _json_line(session: Session, update: v2.SessionUpdate) -> str:
+    return codec.encode({"sessionId": session.session_id, "update": update}).decode() + "\n"
 
 
 # ---- colours -----------------------------------------------------------------------------------

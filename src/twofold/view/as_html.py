@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import groupby, takewhile
+from itertools import groupby
 from typing import Final, TypeAlias, assert_never
 from urllib.parse import urlsplit
 
@@ -110,25 +110,54 @@ def html_document(blocks: Iterable[Block], title: str = "", colours: Colours = P
         title: The title of the page; by default the first heading.
         colours: Where the colours of code and terminals come from.
     """
-    every = list(blocks)
-    page = _Page(colours)
-    body = "\n".join([page.block(block) for block in every])
-    headings = [block.text for block in every if isinstance(block, HeadingBlock)]
-    style = page.style()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{_text(title or next(iter(headings), '') or 'Session')}</title>\n"
-        f"<style>{style}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
-    )
+    made = HtmlDocument(title, colours)
+    for block in blocks:
+        made.add(block)
+    return made.text()
+
+
+class HtmlDocument:
+    """A page that is made block by block; the arguments are those of `html_document`."""
+
+    def __init__(self, title: str = "", colours: Colours = PLAIN) -> None:
+        self._title = title
+        self._page = _Page(colours)
+        self._body: list[str] = []
+
+    def add(self, block: Block) -> None:
+        """Add a block below the others."""
+        if isinstance(block, HeadingBlock):
+            self._title = self._title or block.text
+        self._body.append(self._page.block(block))
+
+    def text(self) -> str:
+        """The page."""
+        style = self._page.style()
+        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+        policy = (
+            f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; "
+            "base-uri 'none'; form-action 'none'"
+        )
+        body = "\n".join(self._body)
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="color-scheme" content="light dark">\n'
+            '<meta name="referrer" content="no-referrer">\n'
+            f"<title>{_text(self._title or 'Session')}</title>\n"
+            f"<style>{style}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+        )
+
+
+def _run(
+    blocks: Sequence[MarkdownBlock], start: int, belongs: Callable[[MarkdownBlock], bool]
+) -> Sequence[MarkdownBlock]:
+    """The blocks from one on that belong together; it costs as much as they are."""
+    end = start
+    while end < len(blocks) and belongs(blocks[end]):
+        end += 1
+    return blocks[start:end]
 
 
 def _text(text: str) -> str:
@@ -358,12 +387,12 @@ class _Page:
         while at < len(blocks):
             inside = blocks[at].within[depth : depth + 1]
             if not inside:
-                leaves = list(takewhile(lambda each: len(each.within) <= depth, blocks[at:]))
+                leaves = _run(blocks, at, lambda each: len(each.within) <= depth)
                 made.append(self._leaves(leaves))
                 at += len(leaves)
                 continue
             kind = _container(inside[0])
-            group = list(takewhile(lambda each: _kind(each, depth) == kind, blocks[at:]))  # noqa: B023
+            group = _run(blocks, at, lambda each: _kind(each, depth) == kind)  # noqa: B023
             made.append(self._group(group, inside[0], depth))
             at += len(group)
         return "".join(made)
@@ -403,7 +432,7 @@ class _Page:
                 case Paragraph():
                     made.append(_element("p", _spans(block.spans)) if block.spans else "")
                 case CodeStart() | CodeLine():
-                    lines = list(takewhile(lambda each: isinstance(each, CodeLine), blocks[at:]))
+                    lines = _run(blocks, at, lambda each: isinstance(each, CodeLine))
                     at += len(lines)
                     language = block.language if isinstance(block, CodeStart) else ""
                     first = [block] if isinstance(block, CodeLine) else []
@@ -411,7 +440,7 @@ class _Page:
                 case Rule():
                     made.append("<hr>")
                 case Table() | TableRow():
-                    rows = list(takewhile(lambda each: isinstance(each, TableRow), blocks[at:]))
+                    rows = _run(blocks, at, lambda each: isinstance(each, TableRow))
                     at += len(rows)
                     made.append(_table([block, *rows]))
                 case Blank():

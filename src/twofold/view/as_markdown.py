@@ -50,8 +50,18 @@ _HTML = re.compile(r"^( {0,3})<(?=script|pre|style|textarea|!|\?)", re.IGNORECAS
 
 def markdown_document(blocks: Iterable[Block]) -> str:
     """The blocks as one document, which ends with a newline."""
-    parts = [part for block in blocks for part in _block(block) if part.strip()]
-    return "\n\n".join(parts) + "\n" if parts else ""
+    return joined_parts(part for block in blocks for part in markdown_parts(block))
+
+
+def markdown_parts(block: Block) -> list[str]:
+    """The parts of a document that a block becomes."""
+    return [part for part in _block(block) if part.strip()]
+
+
+def joined_parts(parts: Iterable[str]) -> str:
+    """The parts as one document."""
+    text = "\n\n".join(parts)
+    return text + "\n" if text else ""
 
 
 def escaped(text: str) -> str:

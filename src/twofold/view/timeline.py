@@ -1,4 +1,4 @@
-"""A whole session from top to bottom: one frame of the live view, in the order to read it.
+"""A whole session from top to bottom, in the order to read it.
 
 One block per entry, in the order of the entries, with the turns and what happened between the
 entries; then what still waits for an answer, plans, notices and the rest; at the end the state of
@@ -6,14 +6,27 @@ the session. Pure: the same session gives the same blocks.
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import TypeAlias
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from twofold.session import Message, Session
-from twofold.view.blocks import Block, HeadingBlock, MessageBlock, OutputBlock, joined
-from twofold.view.live import Live, Put
-from twofold.view.outline import decision_block
+from twofold.view.blocks import Block, HeadingBlock, MessageBlock, Piece, joined
+from twofold.view.message import MessageReader
+from twofold.view.outline import (
+    Look,
+    UnknownKinds,
+    compaction_block,
+    decision_block,
+    footer,
+    notice_block,
+    plan_block,
+    sender_of,
+    subagent_block,
+)
+from twofold.wire.content import TextContent
+
+AT_ONCE: Final = 4_096
+"""Characters of a message that are read in one step."""
 
 Remarks: TypeAlias = Sequence[tuple[int, Block]]
 """Blocks between the entries, each with the number of entries before it."""
@@ -35,35 +48,68 @@ def outline(
             to it.
         hidden: The entries to leave out, by their index.
     """
-    live = Live(session, outputs=False, texts=True, cwd=cwd)
+    steps = outline_steps(session, remarks, cwd=cwd, hidden=hidden)
+    return [block for block in steps if block is not None]
+
+
+def outline_steps(
+    session: Session,
+    remarks: Remarks = (),
+    *,
+    cwd: str | None = None,
+    hidden: Collection[int] = frozenset(),
+) -> Iterator[Block | None]:
+    """The blocks of `outline`, made one by one; None where more work is to be done for one.
+
+    If the session changes meanwhile, each block is as it is when its turn has come.
+    """
+    look = Look(session, cwd=cwd)
     decisions = [(each.place, decision_block(each)) for each in session.decisions]
     # an answer belongs to the turn before whatever ended or began after the same entry
     waiting = deque(sorted([*decisions, *remarks], key=lambda remark: remark[0]))
-    blocks: list[Block] = []
-    others: list[Block] = []
-    for put in live.frame().put:
-        block = _whole(live, put)
-        if put.key.kind != "entry":
-            others.append(block)
-            continue
-        index = int(put.key.identity)
+    for index, entry in enumerate(session.entries):
         while waiting and waiting[0][0] <= index:
-            blocks.append(waiting.popleft()[1])
-        if index not in hidden:
-            blocks.append(block)
-    return [*blocks, *(block for _, block in waiting), *others]
+            yield waiting.popleft()[1]
+        if index in hidden:
+            continue
+        if isinstance(entry, Message):
+            yield from _message(entry)
+        else:
+            yield look.tool_call(entry)
+            look.forget_call(entry)
+    for _, block in waiting:
+        yield block
+    yield from _others(session, look)
 
 
-def _whole(live: Live, put: Put) -> Block:
-    """The block, taken for all there will ever be of it."""
-    block = put.block
-    assert not isinstance(block, OutputBlock)  # this view has none
-    if isinstance(block, MessageBlock):
-        items = joined((*block.items, *live.cut(put.key)))
-        message = live.session.entries[int(put.key.identity)]
-        assert isinstance(message, Message)
-        return replace(block, items=items, tail=(), message=message)
-    return block
+def _message(message: Message) -> Iterator[Block | None]:
+    """A message, taken for all there will ever be of it; a long one is read bit by bit."""
+    reader = MessageReader(markdown=message.role == "agent")
+    pieces: list[Piece] = []
+    for block in list(message.content):
+        if not isinstance(block, TextContent):
+            pieces += reader.add([block])
+            continue
+        for start in range(0, len(block.text), AT_ONCE):
+            if start:
+                yield None
+            pieces += reader.add([TextContent(block.text[start : start + AT_ONCE])])
+    items = joined([*pieces, *reader.end()])
+    yield MessageBlock(message.role, items, sender_of(message), message=message)
+
+
+def _others(session: Session, look: Look) -> Iterator[Block | None]:
+    """What is not read between the entries."""
+    for permission in list(session.permissions.values()):
+        if permission.tool_call_id not in session.tool_calls:
+            yield look.question(permission)
+    yield from [plan_block(each.plan) for each in session.plans.values()]
+    yield from map(notice_block, session.notices)
+    yield from map(compaction_block, list(session.compactions.values()))
+    yield from map(subagent_block, list(session.subagents.values()))
+    kinds = UnknownKinds(session)
+    yield from [kinds.block(kind) for kind in kinds.all()]
+    yield footer(session)
 
 
 def turn_headings(

@@ -11,7 +11,7 @@ import logging
 import mimetypes
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -31,7 +31,7 @@ from twofold.errors import LocalError, TwofoldError
 from twofold.host.host import Host, NoSuchSession
 from twofold.host.hosted_session import HostedSession
 from twofold.session import Session
-from twofold.styled.documents import DocumentFormat, session_document
+from twofold.styled.documents import DocumentFormat, document_steps
 from twofold.web.access import HEADERS, ROLES, Access, Guest, Refusal, Role
 from twofold.web.encode import media_bytes, parsed_key
 from twofold.web.files import NotShown, shown_file
@@ -42,6 +42,8 @@ RATE: Final = 50.0
 BURST: Final = 300
 MOST_PEERS: Final = 1_000
 """Peers whose pace is remembered."""
+AT_ONCE: Final = 0.002
+"""Seconds that a document is worked on before it is the turn of all else."""
 LONGEST_BODY: Final = 4_096
 """Bytes of what a request may bring along; messages come over the socket."""
 
@@ -147,6 +149,8 @@ class App:
     behind_proxy: bool = False
     home: str = ""
     _paces: OrderedDict[str, Pace] = field(default_factory=OrderedDict)
+    _exporting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a document is made: only one at a time takes turns with all else."""
 
     def __post_init__(self) -> None:
         self.sockets = LiveSockets(self.host, self._welcome)
@@ -163,6 +167,11 @@ class App:
             await response(scope, receive, send)
         elif scope["type"] == "websocket":
             await self._upgrade(WebSocket(scope, receive, send), receive, send)
+
+    @property
+    def is_exporting(self) -> bool:
+        """Whether a document is being made."""
+        return self._exporting.locked()
 
     def _welcome(self) -> Mapping[str, Any]:
         try:
@@ -304,10 +313,12 @@ class App:
             known = ", ".join(_SUFFIXES)
             raise Refused(HTTPStatus.BAD_REQUEST, f"A session is exported as one of {known}.")
         await hosted.ready()
-        hosted.flush()
-        session = hosted.live.session
-        facts = (hosted.agent_name,)
-        text = session_document(session, chosen, cwd=str(hosted.cwd), facts=facts)
+        session, facts = hosted.live.session, (hosted.agent_name,)
+        async with self._exporting:
+            if await request.is_disconnected():
+                return Response()
+            steps = document_steps(session, chosen, cwd=str(hosted.cwd), facts=facts)
+            text = await _in_turns(steps)
         suffix, kind = _SUFFIXES[chosen]
         return _download(text.encode(errors="replace"), kind, f"session.{suffix}")
 
@@ -385,6 +396,21 @@ class _Socket:
             await self._send(message)
         except (RuntimeError, OSError):  # it was closed meanwhile
             raise Closed from None
+
+
+async def _in_turns(steps: Generator[None, None, str]) -> str:
+    """What the steps return; the event loop does other work between some of them."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + AT_ONCE
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            text: str = done.value
+            return text
+        if loop.time() >= until:
+            await asyncio.sleep(0)
+            until = loop.time() + AT_ONCE
 
 
 # ---- responses ---------------------------------------------------------------------------------
