@@ -2,13 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.frames import Frame, Opcode
+from websockets.streams import StreamReader
 
 from tests.support.raw_agent import begin, call, chunk, finish
+from tests.web.mirror import Mirror
 from tests.web.server_stage import PATIENCE, Page, ServerStage, serving, soon
 from tests.web.test_server import quiet, real
 from twofold.web import live_socket
@@ -254,11 +257,75 @@ class Slow:
     async def close(self, code: int, reason: str) -> None:
         self.closed = code, reason
 
+    has_room = False
+
+    def write(self, message: bytes) -> None:
+        raise AssertionError("there is no room")
+
     def end(self) -> None:
         self._ended.set()
 
     def of(self, kind: str) -> list[Any]:
         return [each for each in map(json.loads, self.sent) if each["type"] == kind]
+
+
+class Quick(Slow):
+    """A socket that can be written to as long as it does not stall."""
+
+    def __init__(self, requests: list[Any]) -> None:
+        super().__init__(requests)
+        self.written = 0
+
+    @property
+    def has_room(self) -> bool:  # type: ignore[override]
+        return not self.stalls
+
+    def write(self, message: bytes) -> None:
+        reader = StreamReader()
+        reader.feed_data(message)
+        frame = run(Frame.parse(reader.read_exact, mask=False, max_size=None))
+        assert frame.fin
+        assert frame.opcode is Opcode.TEXT
+        self.sent.append(bytes(frame.data).decode())
+        self.written += 1
+
+
+def run(steps: Generator[None, None, Frame]) -> Frame:
+    """What the steps return, which wait for nothing."""
+    try:
+        next(steps)
+    except StopIteration as done:
+        found: Frame = done.value
+        return found
+    raise AssertionError("the message is not whole")
+
+
+@real
+async def test_a_frame_is_written_at_once_to_who_has_nothing_else_to_be_sent() -> None:
+    async with serving() as stage:
+        opening = {"type": "open", "id": 1, "session": stage.hosted.id}
+        quick, slow = Quick([opening]), Slow([opening])
+        guest = Guest("controller", "", "someone")
+        serving_both = [
+            asyncio.create_task(stage.app.sockets.serve(each, guest)) for each in (quick, slow)
+        ]
+        await soon(lambda: quick.of("opened") and slow.of("opened"))
+        for number in range(20):
+            quick.stalls = number == 10  # and so it falls behind
+            stage.agent.update(chunk(f"word{number}. ", "m"))
+            await soon(lambda: f"word{number}." in slow.sent[-1])  # noqa: B023
+            if number == 12:
+                quick.room.set()
+        await soon(lambda: "word19." in quick.sent[-1])
+        assert 10 < quick.written < 20
+        for each in (quick, slow):
+            mirror = Mirror()
+            for text in each.sent:
+                if json.loads(text)["type"] in ("opened", "frame"):
+                    mirror.take(text)
+            assert " ".join(f"word{number}." for number in range(20)) in json.dumps(mirror.blocks)
+            each.end()
+        await asyncio.gather(*serving_both)
 
 
 @real

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qs
 
 import msgspec
@@ -367,15 +367,46 @@ class App:
             return
         await websocket.accept(headers=[])
         with suppress(Closed):
-            await self.sockets.serve(_Socket(receive, send), guest)
+            writer: Writer = websocket.scope["extensions"].get(WRITER) or _NoWriter()
+            await self.sockets.serve(_Socket(receive, send, writer), guest)
+
+
+WRITER: Final = "twofold.writer"
+"""The extension of ASGI by which a server offers a `Writer` for a WebSocket."""
+
+
+class Writer(Protocol):
+    """Writes to a WebSocket that is open, without waiting."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a message may be written now."""
+
+    def write(self, message: bytes) -> None:
+        """Write a whole message of the WebSocket."""
+
+
+class _NoWriter:
+    """For a server that has none: then every message is sent by its task."""
+
+    has_room = False
+
+    def write(self, message: bytes) -> None:
+        raise NotImplementedError
 
 
 class _Socket:
     """A WebSocket that was accepted."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, receive: Receive, send: Send, writer: Writer) -> None:
         self._receive = receive
         self._send = send
+        self._writer = writer
+        self.write = writer.write
+
+    @property
+    def has_room(self) -> bool:
+        return self._writer.has_room
 
     async def receive(self) -> str | bytes | None:
         message = await self._receive()

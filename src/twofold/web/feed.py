@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from websockets.frames import Frame as WebSocketFrame
+from websockets.frames import Opcode
 
 from twofold.host.hosted_session import HostedSession
 from twofold.view.blocks import MessageBlock, RemarkBlock, size
@@ -37,6 +39,8 @@ class _Shared(NamedTuple):
     number: int
     seq: int
     text: str
+    message: bytes
+    """The text as a message of a WebSocket, which is written to every socket as it is."""
 
 
 class Feed:
@@ -95,7 +99,8 @@ class Feed:
         }
         text = _written({name: value for name, value in message.items() if value not in ([], {})})
         if len(text) <= LARGEST_SHARED:
-            self._shared.append(_Shared(self.number, frame.seq, text))
+            whole = websocket_message(text)
+            self._shared.append(_Shared(self.number, frame.seq, text, whole))
 
     def _put(self, put: Put) -> Json:
         block = self.encoder.put(put.key, put.block)
@@ -140,6 +145,7 @@ class Observer:
         self._request = request
         self._moves: list[tuple[Window, int | None]] = []
         self._series: Iterator[str] = iter(())
+        self._is_in_series = True  # until it was found to have ended
         feed.observers.append(self)
 
     @property
@@ -157,10 +163,25 @@ class Observer:
         self._moves.append((window, request))
         self.wake()
 
+    def take_shared(self) -> bytes | None:
+        """The message that comes next, if it is one that all are sent; None if it is not.
+
+        The caller has sent what came before, and sends it now.
+        """
+        feed = self._feed
+        if self._is_in_series or self._epoch != feed.epoch or self._moves:
+            return None
+        shared = feed.shared(self._number + 1)
+        if shared is None:
+            return None
+        self._number, self._since = shared.number, shared.seq
+        return shared.message
+
     def next(self) -> str | None:
         """What to send next; None if there is nothing. The caller has sent what came before."""
         while True:
             text = next(self._series, None)
+            self._is_in_series = text is not None
             if text is not None:
                 return text
             feed = self._feed
@@ -371,6 +392,11 @@ def _ends_in_fence(block: LiveBlock) -> bool:
         and bool(block.items)
         and isinstance(block.items[-1], CodeLine | CodeStart)
     )
+
+
+def websocket_message(text: str) -> bytes:
+    """A text as a server writes it to a WebSocket that compresses nothing."""
+    return WebSocketFrame(Opcode.TEXT, text.encode()).serialize(mask=False)
 
 
 def _written(message: Json) -> str:

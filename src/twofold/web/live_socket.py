@@ -92,6 +92,13 @@ class Socket(Protocol):
     async def close(self, code: int, reason: str) -> None:
         """Close it."""
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a message may be written now, without waiting."""
+
+    def write(self, message: bytes) -> None:
+        """Write a message as `websocket_message` makes it; there has to be room."""
+
 
 class Closed(Exception):
     """The other side is gone."""
@@ -195,6 +202,8 @@ class _Connection:
         self._has_room = asyncio.Event()
         self._sessions_due = True
         self._wake = asyncio.Event()
+        self._is_resting = False
+        """Everything was sent, and nothing is to be sent yet."""
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[tuple[int, str]] = self._loop.create_future()
         self._sending_since = math.inf
@@ -263,11 +272,27 @@ class _Connection:
             text = self._next()
             if text is None:
                 self._wake.clear()
+                self._is_resting = True
                 await self._wake.wait()
+                self._is_resting = False
                 continue
             self._sending_since = self._loop.time()
             await self._socket.send(text)
             self._sending_since = math.inf
+
+    def _has_frame(self) -> None:
+        """The session has a frame: it is written at once if that is all there is to do.
+
+        A session has many observers, and waking a task for each costs more than the writing.
+        """
+        observer = self._observer
+        is_all = self._is_resting and not (self._wake.is_set() or self._answers)
+        if observer is not None and is_all and not self._sessions_due and self._socket.has_room:
+            message = observer.take_shared()
+            if message is not None:
+                self._socket.write(message)
+                return
+        self._wake.set()
 
     def _next(self) -> str | None:
         if self._answers:
@@ -412,7 +437,7 @@ class _Connection:
         self._observer = Observer(
             self._shared.feed(hosted),
             request.window,
-            self._wake.set,
+            self._has_frame,
             request=request.id,
             epoch=request.epoch,
             since=request.since,

@@ -21,7 +21,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from twofold.errors import LocalError
 from twofold.web.access import Access, TokenNotKept, read_tokens
-from twofold.web.app import App
+from twofold.web.app import WRITER, App
 from twofold.web.requests import LARGEST_MESSAGE
 
 MOST_CONNECTIONS: Final = 512
@@ -264,7 +264,24 @@ class _TimedHttp(H11Protocol):
 
 
 class _QuietSocket(WebSocketsSansIOProtocol):
-    """Closes a socket that is sent what is no text, without a traceback in the log."""
+    """Closes a socket that is sent what is no text, without a traceback in the log.
+
+    It is the `Writer` of its socket, too: nothing is compressed, and a message is never sent in
+    parts, so one that is whole may be written between two others.
+    """
+
+    async def run_asgi(self) -> None:
+        extensions: Any = self.scope["extensions"]
+        extensions[WRITER] = self
+        await super().run_asgi()
+
+    @property
+    def has_room(self) -> bool:
+        is_open = self.handshake_complete and not self.close_sent and not self.disconnected
+        return is_open and self.writable.is_set() and not self.transport.is_closing()
+
+    def write(self, message: bytes) -> None:
+        self.transport.write(message)
 
     def send_receive_event_to_app(self) -> None:
         if self.curr_msg_data_type == "text":
