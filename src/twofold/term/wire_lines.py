@@ -140,7 +140,7 @@ def _document(title: str, raw: bytes) -> Iterator[Row]:
     except (ValueError, RecursionError):
         text = safe.decode(errors="replace")
     # an escape is a character again when it was read
-    for line in sanitize(text).split("\n"):
+    for line in sanitize(text).expandtabs().split("\n"):
         yield ((f"    {line}", ""),)
 
 
