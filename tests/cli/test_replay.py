@@ -259,6 +259,7 @@ def test_a_real_conversation_is_had_again_in_either_version(
     name: str, version: Version, shared: Callable[[str], Path]
 ) -> None:
     talk = beginning(shared(f"transcripts/{name}.jsonl"))
+
     @in_real_time
     async def have_again() -> None:
         ours, theirs = memory_pair()

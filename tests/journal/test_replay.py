@@ -23,6 +23,7 @@ from tests.support.recordings import (
     words,
 )
 from tests.support.replayed import Talk, follow, updates_in
+from twofold.journal import replay
 
 CALL = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Edit", "kind": "edit"}
 OPTIONS = [
@@ -542,6 +543,17 @@ def test_a_loop_has_further_sessions() -> None:
     talk.send(prompt("p", session=identity))
     assert talk.texts() == "one two"
     assert talk.messages[-2]["params"]["sessionId"] == identity
+
+
+def test_what_a_client_may_make_of_a_loop_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "SESSIONS", 2)
+    monkeypatch.setattr(replay, "WAITING", 1)
+    talk = begun(*ASKING, loop=True).send(new("n2")).send(new("n3"))
+    assert talk.to("n3")["error"]["message"] == "Too many sessions"
+    talk.send(prompt("p")).send(prompt("q")).send(prompt("r"))
+    assert talk.to("r")["error"]["message"] == "Too many prompts"
+    talk.send(choose("yes")).send(choose("yes"))
+    assert talk.to("q")["result"] == END
 
 
 LOAD = [

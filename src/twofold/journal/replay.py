@@ -52,6 +52,8 @@ BATCH: Final = 256
 """How many lines are returned at once."""
 WAITING: Final = 100
 """How many prompts may wait for the recording to start again."""
+SESSIONS: Final = 1000
+"""How many sessions a client may begin when the recording starts again."""
 _TEXT_SHOWN: Final = 60
 
 _OVER: Final = "The recording is over"
@@ -611,6 +613,10 @@ class Replay:
             if lane is None or place is None or number < lane.steps[place].number:
                 self._match(self._connection, refused, request)
                 return
+        if lane is None and self._loop and len(self._lanes) >= SESSIONS:
+            advice = "close the connection and start again"
+            self._refuse(request, RequestError.too_many("sessions", SESSIONS, advice))
+            return
         if lane is None and self._loop:
             lane = self._next_round()
             place = next(lane.requests("session/new", 0), None) if lane is not None else None

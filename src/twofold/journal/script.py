@@ -5,7 +5,7 @@ a turn for each user message, with an answer at its end. The guide's dialect is 
 version 2, for no client speaks it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Struct
@@ -114,35 +114,32 @@ def read_script(lines: Iterable[bytes], dialect: Dialect | None = None) -> Scrip
         lines: All lines of the file.
         dialect: The version, or the guide's dialect; detected if it is not given.
     """
+    kept = list(lines)
     problems: list[str] = []
     detector = Detector(dialect)
-    entries = list(_entries(lines, detector, problems))
-    chosen: Dialect = dialect or ("guide" if detector.possible == {"guide"} else "2")
-    if chosen == "guide":
-        entries = list(_converted(entries, problems))
-    version = _version(entries, detector, chosen)
-    made = _Maker(version)
-    for entry in entries:
+    made = _Maker(detector)
+    for entry in _entries(kept, problems):
         made.add(entry)
+    if dialect == "guide" or detector.possible == {"guide"}:
+        problems.clear()
+        made = _Maker(Detector("2"))
+        for entry in _converted(_entries(kept, problems), problems):
+            made.add(entry)
     return made.script(problems)
 
 
-def _entries(lines: Iterable[bytes], detector: Detector, problems: list[str]) -> Iterable[Entry]:
+def _entries(lines: Iterable[bytes], problems: list[str]) -> Iterator[Entry]:
     log = WireLog()
     for number, data in enumerate(lines, 1):
         if not data.strip():
             continue
         try:
-            entries = log.read(data, number)
+            yield from log.read(data, number)
         except PeerError as error:
             problems.append(f"line {number}: {error}")
-            continue
-        for entry in entries:
-            look(detector, entry)
-            yield entry
 
 
-def _converted(entries: list[Entry], problems: list[str]) -> Iterable[Entry]:
+def _converted(entries: Iterable[Entry], problems: list[str]) -> Iterator[Entry]:
     """The guide's dialect in version 2."""
     conversation, log = Conversation("2", Losses(), "guide"), WireLog()
     for entry in entries:
@@ -166,25 +163,15 @@ def _record(entry: Entry, out: Out) -> dict[str, Any]:
     return {**written, "message": write_message(out.message)}
 
 
-def _version(entries: list[Entry], detector: Detector, dialect: Dialect) -> Version:
-    for entry in entries:
-        if entry.name == "initialize" and isinstance(entry.message, Response):
-            version = version_of_agent(entry.message.result)
-            if version is not None:
-                return version
-    if dialect == "guide":
-        return 2
-    return 1 if detector.of_requests() == "1" else 2
-
-
 # ---- one session after the other ---------------------------------------------------------------
 
 
 class _Maker:
     """Distributes the entries to the sessions that they belong to."""
 
-    def __init__(self, version: Version) -> None:
-        self._version = version
+    def __init__(self, detector: Detector) -> None:
+        self._detector = detector
+        self._version: Version | None = None
         self._connection = SessionScript(None, [])
         self._sessions: dict[str, SessionScript] = {}
         self._of_request: dict[int, SessionScript] = {}
@@ -194,6 +181,7 @@ class _Maker:
 
     def add(self, entry: Entry) -> None:
         message = entry.message
+        look(self._detector, entry)
         if entry.kind == "note":
             self._note(entry)
             return
@@ -258,6 +246,8 @@ class _Maker:
         session = self._of_request[step.request]
         result = entry.message.result if isinstance(entry.message, Response) else None
         result = result if isinstance(result, dict) else {}
+        if step.method == "initialize" and self._version is None:
+            self._version = version_of_agent(result)
         if step.method in SETUPS and step.kind == "result":
             session = self._set_up(entry, step, session, result)
         self._put(session, step)
@@ -295,10 +285,11 @@ class _Maker:
             self._exit_code = code if isinstance(code, int) and code > 0 else None
 
     def script(self, problems: list[str]) -> Script:
+        version = self._version or (1 if self._detector.of_requests() == "1" else 2)
         sessions = [each for each in self._sessions.values() if each.steps]
         for session in sessions:
-            session.steps = _completed(session, self._version)
-        return Script(self._version, self._connection, sessions, self._exit_code, problems)
+            session.steps = _completed(session, version)
+        return Script(version, self._connection, sessions, self._exit_code, problems)
 
 
 def _cwd_of(request: Step) -> str | None:
