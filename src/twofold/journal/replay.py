@@ -15,17 +15,18 @@ from itertools import chain
 from math import inf
 from typing import Any, Final
 
-from msgspec import UNSET, Struct, field
+from msgspec import UNSET, Struct
 
+from twofold.journal.deviations import FAILED, decision, prompt_text, result_of, short
+from twofold.journal.lanes import Lane, Turn
 from twofold.journal.script import (
     USER_MESSAGES,
     Script,
-    SessionScript,
     Step,
     params_of,
     with_member,
 )
-from twofold.journal.translation import Names, written
+from twofold.journal.translation import written
 from twofold.rpc import connection
 from twofold.rpc.connection import (
     Failure,
@@ -43,7 +44,6 @@ from twofold.rpc.errors import (
     RESOURCE_NOT_FOUND,
     RequestError,
 )
-from twofold.text.safe import one_line
 from twofold.version import VERSION
 from twofold.wire import codec
 from twofold.wire.base import Malformed
@@ -54,12 +54,9 @@ WAITING: Final = 100
 """How many prompts may wait for the recording to start again."""
 SESSIONS: Final = 1000
 """How many sessions a client may begin when the recording starts again."""
-_TEXT_SHOWN: Final = 60
 
 _OVER: Final = "The recording is over"
 _DEVIATES: Final = "The client deviates from the recording"
-_FAILED: Final = "\0failed"
-"""In the place of a result: the request failed."""
 _CAPABILITIES: Final = {
     "fs/read_text_file": ("fs", "readTextFile"),
     "fs/write_text_file": ("fs", "writeTextFile"),
@@ -80,94 +77,10 @@ _ANY_PARAMS: Final = frozenset({"initialize", "session/list", *_EMPTY_ANSWERS})
 """Requests whose recorded answer is good for any params."""
 
 
-class _Turn(Struct):
-    place: int
-    """Of the prompt among the steps."""
-    identity: RequestId
-    """The id of the client's prompt."""
-    end: int | None
-    """The place of the step that ends it; None if the recording has no end."""
-    answered: bool = False
-    cancelled: bool = False
-
-
-class _Lane(Struct, eq=False):
-    """How far a session was played; the connection is played like a session."""
-
-    script: SessionScript
-    session_id: str
-    """The id that the client has."""
-    names: Names = field(default_factory=Names)
-    at: int = 0
-    """The place of the next step."""
-    is_open: bool = False
-    """The client knows the session."""
-    clock: float = 0.0
-    """When the last step was played."""
-    recorded_clock: float | None = None
-    """When it was recorded."""
-    matched: dict[int, RequestId] = field(default_factory=dict)
-    """The client's own ids, by the places of its requests that this client has sent."""
-    furthest: int = -1
-    """The greatest of these places."""
-    sent: set[int] = field(default_factory=set)
-    """The places of the agent's requests that were sent."""
-    received: set[int] = field(default_factory=set)
-    """The places of those that this client answered."""
-    turn: _Turn | None = None
-    setup_as_new: int | None = None
-    """The place of a request that loaded the session, which this client sent as `session/new`."""
-    settings: dict[str, Any] = {}
-    """What the agent offers: its answer when the session began, with what this client chose."""
-    waiting: deque[Request] = field(default_factory=deque)
-    """Prompts for which the recording has to start again."""
-    mentioned: int = -1
-    """The place of the last step that was reported to be waited for."""
-    place_of: dict[int, int] = field(default_factory=dict)
-    """The places of requests, by the number of the step."""
-    answer_of: dict[int, int] = field(default_factory=dict)
-    """The places of the answers, by the places of their requests."""
-
-    def __post_init__(self) -> None:
-        self.settings = self.script.setup
-        for place, step in enumerate(self.script.steps):
-            if step.kind == "request":
-                self.place_of[step.number] = place
-            elif step.request is not None and step.request in self.place_of:
-                self.answer_of[self.place_of[step.request]] = place
-
-    @property
-    def steps(self) -> list[Step]:
-        return self.script.steps
-
-    @property
-    def step(self) -> Step | None:
-        return self.steps[self.at] if self.at < len(self.steps) else None
-
-    def requests(self, method: str, start: int) -> Iterator[int]:
-        """The places of the client's requests that this client has not sent yet."""
-        for place in range(start, len(self.steps)):
-            step = self.steps[place]
-            asks = step.sender == "client" and step.kind == "request"
-            if asks and step.method == method and place not in self.matched:
-                yield place
-
-    def next_prompt(self) -> int | None:
-        return next(self.requests("session/prompt", self.at), None)
-
-    def end_of_turn(self, place: int, version: int) -> int | None:
-        """The place of the step that ends the turn of a prompt; None if there is none."""
-        answer = self.answer_of.get(place)
-        if answer is not None and (version == 1 or self.steps[answer].kind == "error"):
-            return answer
-        ends = (each for each in range(place, len(self.steps)) if self.steps[each].ends)
-        return next(ends, None)
-
-
 class _Asked(Struct):
     """A request to the client that has no answer yet."""
 
-    lane: _Lane
+    lane: Lane
     place: int
 
 
@@ -205,8 +118,8 @@ class Replay:
         self._loop = loop
         self._strict = strict
         chosen = [each for each in script.sessions if session in (None, each.session_id)]
-        self._connection = _Lane(script.connection, "", is_open=True)
-        self._lanes = [_Lane(each, each.session_id or "replay") for each in chosen]
+        self._connection = Lane(script.connection, "", is_open=True)
+        self._lanes = [Lane(each, each.session_id or "replay") for each in chosen]
         for lane in self._lanes:
             lane.names.session = _pair(lane.script.session_id or "", lane.session_id)
         self._by_id = {lane.session_id: lane for lane in self._lanes}
@@ -260,21 +173,21 @@ class Replay:
             return now
         return None if lane is None else self._due(lane)
 
-    def _next_lane(self, now: float) -> _Lane | None:
+    def _next_lane(self, now: float) -> Lane | None:
         """The session whose next step is due first."""
         # the connection is last, because it waits for what the client does in the sessions
         lanes = [*self._open[1:], self._connection]
         ready = [lane for lane in lanes if self._is_ready(lane, now)]
-        return min(ready, key=lambda lane: (self._due(lane), _number(lane)), default=None)
+        return min(ready, key=lambda lane: (self._due(lane), lane.number), default=None)
 
-    def _due(self, lane: _Lane) -> float:
+    def _due(self, lane: Lane) -> float:
         step = lane.step
         before = lane.recorded_clock
         if step is None or step.time is None or before is None or self._speed == inf:
             return lane.clock
         return lane.clock + max(0.0, step.time - before) / self._speed
 
-    def _is_ready(self, lane: _Lane, now: float) -> bool:
+    def _is_ready(self, lane: Lane, now: float) -> bool:
         """Pass what needs no sending; true if the agent has a step to send then."""
         while (step := lane.step) is not None:
             if step.sender == "client":
@@ -301,7 +214,7 @@ class Replay:
 
     # ---- the agent's steps -----------------------------------------------------------------
 
-    def _is_left_out(self, lane: _Lane, step: Step) -> bool:
+    def _is_left_out(self, lane: Lane, step: Step) -> bool:
         """Whether a step of the agent has no meaning for what this client did."""
         if step.kind in ("result", "error"):
             place = lane.place_of.get(step.request or 0)
@@ -312,7 +225,7 @@ class Replay:
             return self._withdrawn(lane, step) is None
         return False
 
-    def _is_offered(self, lane: _Lane, step: Step) -> bool:
+    def _is_offered(self, lane: Lane, step: Step) -> bool:
         """Whether the client can answer a request, by its capabilities."""
         if step.method.startswith("terminal/") and lane.names.missing:
             terminal = params_of(step).get("terminalId")
@@ -328,18 +241,18 @@ class Replay:
             self._report(step, f"left out {step.method}: the client does not offer it")
         return False
 
-    def _lose_terminal(self, lane: _Lane, place: int) -> None:
+    def _lose_terminal(self, lane: Lane, place: int) -> None:
         recorded = self._recorded_result(lane, place).get("terminalId")
         if isinstance(recorded, str):
             lane.names.missing.add(recorded)
 
-    def _withdrawn(self, lane: _Lane, step: Step) -> RequestId | None:
+    def _withdrawn(self, lane: Lane, step: Step) -> RequestId | None:
         """The id under which the client has the request that the agent withdraws."""
         recorded = params_of(step).get("requestId")
         places = [place for place in lane.sent if lane.steps[place].identity == recorded]
         return self._numbers.get((id(lane), max(places))) if places else None
 
-    def _play(self, lane: _Lane) -> bytes:
+    def _play(self, lane: Lane) -> bytes:
         """Send the next step of the agent."""
         step = lane.step
         assert step is not None
@@ -353,7 +266,7 @@ class Replay:
         self._played(lane, step, place)
         return step.noise.encode(errors="replace") + line + b"\n"
 
-    def _written(self, lane: _Lane, step: Step, place: int) -> bytes:
+    def _written(self, lane: Lane, step: Step, place: int) -> bytes:
         if step.kind == "request":
             return written(step.raw, lane.names, self._ask(lane, step, place))
         if step.kind in ("result", "error"):
@@ -371,7 +284,7 @@ class Replay:
             return written(raw, lane.names)
         return written(step.raw, lane.names)
 
-    def _ask(self, lane: _Lane, step: Step, place: int) -> RequestId:
+    def _ask(self, lane: Lane, step: Step, place: int) -> RequestId:
         """The id for a request to the client: the recorded one, unless it is in use."""
         identity = step.identity if step.identity is not None else 0
         while self._asked.get(identity) is not None:
@@ -382,7 +295,7 @@ class Replay:
         lane.sent.add(place)
         return identity
 
-    def _played(self, lane: _Lane, step: Step, place: int) -> None:
+    def _played(self, lane: Lane, step: Step, place: int) -> None:
         """Note what a step of the agent changed."""
         turn = lane.turn
         if turn is None:
@@ -392,11 +305,11 @@ class Replay:
         if place == turn.end:
             self._end_turn(lane)
 
-    def _end_turn(self, lane: _Lane) -> None:
+    def _end_turn(self, lane: Lane) -> None:
         lane.turn = None
         self._loop_if_over(lane)
 
-    def _at_end(self, lane: _Lane) -> None:
+    def _at_end(self, lane: Lane) -> None:
         """The steps are over: so is a turn that the recording does not end."""
         if lane.turn is None:
             return
@@ -409,7 +322,7 @@ class Replay:
 
     # ---- the client's steps ----------------------------------------------------------------
 
-    def _pass_client(self, lane: _Lane, step: Step, now: float) -> bool:
+    def _pass_client(self, lane: Lane, step: Step, now: float) -> bool:
         """Pass a step of the client if it was done or will not be; false if it is waited for."""
         if step.kind == "request":
             return self._pass_request(lane, step, now)
@@ -425,7 +338,7 @@ class Replay:
         lane.at += 1
         return True
 
-    def _is_cancel(self, lane: _Lane, step: Step) -> bool:
+    def _is_cancel(self, lane: Lane, step: Step) -> bool:
         """Whether the client of the recording cancelled the turn here."""
         if step.method == "session/cancel":
             return True
@@ -433,7 +346,7 @@ class Replay:
             return False
         return params_of(step).get("requestId") == lane.steps[lane.turn.place].identity
 
-    def _pass_request(self, lane: _Lane, step: Step, now: float) -> bool:
+    def _pass_request(self, lane: Lane, step: Step, now: float) -> bool:
         place = lane.at
         if place in lane.matched:
             self._take(lane, step, now)
@@ -441,14 +354,14 @@ class Replay:
                 self._open_lane(self._by_id[step.begins], lane.clock, step.time)
             if step.method == "session/prompt":
                 end = lane.end_of_turn(place, self.version)
-                lane.turn = _Turn(place, lane.matched[place], end)
+                lane.turn = Turn(place, lane.matched[place], end)
             return True
         if lane.furthest > place or (lane is self._connection and self._reached > step.number):
             self._pass_over(lane, place)
             return True
         return False
 
-    def _pass_over(self, lane: _Lane, place: int) -> None:
+    def _pass_over(self, lane: Lane, place: int) -> None:
         """Leave out a request that this client did not send, with all that came of it."""
         answer = lane.answer_of.get(place)
         if lane.steps[place].method == "session/prompt":
@@ -458,7 +371,7 @@ class Replay:
             answer = None
         lane.at = place + 1 if answer is None else answer + 1
 
-    def _pass_answer(self, lane: _Lane, step: Step, now: float) -> bool:
+    def _pass_answer(self, lane: Lane, step: Step, now: float) -> bool:
         place = lane.place_of.get(step.request or 0)
         if place is None or place not in lane.sent:
             lane.at += 1
@@ -468,13 +381,13 @@ class Replay:
             return False
         return True
 
-    def _take(self, lane: _Lane, step: Step, now: float) -> None:
+    def _take(self, lane: Lane, step: Step, now: float) -> None:
         """The client has done its step: what follows is due from now on."""
         lane.at += 1
         lane.clock, lane.recorded_clock = max(lane.clock, now), step.time
         self._reached = max(self._reached, step.number)
 
-    def _mention(self, lane: _Lane, step: Step, what: str) -> None:
+    def _mention(self, lane: Lane, step: Step, what: str) -> None:
         if lane.mentioned != lane.at:
             lane.mentioned = lane.at
             self._report(step, f"waiting for {what}, which the recorded client sent here")
@@ -523,11 +436,11 @@ class Replay:
         given = params.get("clientCapabilities", params.get("capabilities"))
         self._capabilities = given if isinstance(given, dict) else {}
 
-    def _match(self, lane: _Lane, place: int, request: Request) -> None:
+    def _match(self, lane: Lane, place: int, request: Request) -> None:
         lane.matched[place] = request.id
         lane.furthest = max(lane.furthest, place)
 
-    def _other(self, lane: _Lane, request: Request, params: dict[str, Any], now: float) -> None:
+    def _other(self, lane: Lane, request: Request, params: dict[str, Any], now: float) -> None:
         """Any request that neither begins a session nor is a prompt."""
         if lane is not self._connection and not lane.is_open:
             self._open_lane(lane, now)
@@ -537,7 +450,7 @@ class Replay:
         else:
             self._match(lane, place, request)
 
-    def _place_for(self, lane: _Lane, method: str) -> int | None:
+    def _place_for(self, lane: Lane, method: str) -> int | None:
         """Where the recording has such a request, before the next prompt and in this turn."""
         place = next(lane.requests(method, lane.at), None)
         prompt = lane.next_prompt()
@@ -547,7 +460,7 @@ class Replay:
         is_late = turn is not None and (turn.end is None or turn.end < place)
         return None if is_late else place
 
-    def _unrecorded(self, lane: _Lane, request: Request, params: dict[str, Any]) -> None:
+    def _unrecorded(self, lane: Lane, request: Request, params: dict[str, Any]) -> None:
         """Answer a request that the recording does not have here: from elsewhere, or an error."""
         method = request.method
         recorded = self._elsewhere(lane, method, params)
@@ -569,7 +482,7 @@ class Replay:
             self._refuse(request, RequestError(METHOD_NOT_FOUND, message, reason))
 
     def _set(
-        self, lane: _Lane, request: Request, chosen: dict[str, Any], params: dict[str, Any]
+        self, lane: Lane, request: Request, chosen: dict[str, Any], params: dict[str, Any]
     ) -> None:
         """Grant a mode or an option that the agent offered."""
         lane.settings = chosen
@@ -580,7 +493,7 @@ class Replay:
         else:
             self._respond(request, {"configOptions": chosen["configOptions"]})
 
-    def _elsewhere(self, lane: _Lane, method: str, params: dict[str, Any]) -> Step | None:
+    def _elsewhere(self, lane: Lane, method: str, params: dict[str, Any]) -> Step | None:
         """The recorded result of the same request elsewhere in the session."""
         for place, answer in lane.answer_of.items():
             asked = lane.steps[place]
@@ -598,7 +511,7 @@ class Replay:
             return {"protocolVersion": 1, "agentInfo": info, "agentCapabilities": able}
         return {"protocolVersion": 2, "info": info, "capabilities": {"session": {}}}
 
-    def _listed(self, lane: _Lane) -> dict[str, Any]:
+    def _listed(self, lane: Lane) -> dict[str, Any]:
         return {"sessionId": lane.session_id, "cwd": lane.script.cwd or self._directory or "/"}
 
     # ---- sessions
@@ -628,7 +541,7 @@ class Replay:
         self._open_lane(lane, now)
         self._begin_with(lane, place, request)
 
-    def _begin_with(self, lane: _Lane, place: int | None, request: Request) -> None:
+    def _begin_with(self, lane: Lane, place: int | None, request: Request) -> None:
         if place is None:
             loads = chain(*(lane.requests(each, 0) for each in ("session/load", "session/resume")))
             prompt = lane.next_prompt()
@@ -639,26 +552,26 @@ class Replay:
         else:
             self._match(lane, place, request)
 
-    def _next_session(self) -> _Lane | None:
+    def _next_session(self) -> Lane | None:
         """The next session that the client does not know, in the order in which they began."""
         left = [lane for lane in self._lanes if not lane.is_open and lane.script.has_content]
         begun = [lane for lane in left if any(lane.requests("session/new", 0))]
-        begun += [lane for lane in left if _begins(lane)]
+        begun += [lane for lane in left if lane.begins]
         return next(iter(begun or left), None)
 
-    def _next_round(self) -> _Lane | None:
+    def _next_round(self) -> Lane | None:
         """The first session once more, under another id."""
         first = next((lane for lane in self._lanes if lane.script.has_content), None)
         if first is None:
             return None
         script, count = first.script, len(self._lanes) + 1
-        lane = _Lane(script, f"{script.session_id or 'replay'}~{count}")
+        lane = Lane(script, f"{script.session_id or 'replay'}~{count}")
         lane.names.session = _pair(script.session_id or "", lane.session_id)
         self._lanes.append(lane)
         self._by_id[lane.session_id] = lane
         return lane
 
-    def _open_lane(self, lane: _Lane, now: float, recorded: float | None = None) -> None:
+    def _open_lane(self, lane: Lane, now: float, recorded: float | None = None) -> None:
         if lane.is_open:
             return
         lane.is_open, lane.clock, lane.recorded_clock = True, now, recorded
@@ -666,11 +579,11 @@ class Replay:
         if self._directory and lane.script.cwd:
             lane.names.directory = _pair(lane.script.cwd, self._directory)
 
-    def _setup(self, lane: _Lane) -> dict[str, Any]:
+    def _setup(self, lane: Lane) -> dict[str, Any]:
         translated: dict[str, Any] = lane.names.translate(lane.settings)
         return translated
 
-    def _reopen(self, lane: _Lane, request: Request, params: dict[str, Any], now: float) -> None:
+    def _reopen(self, lane: Lane, request: Request, params: dict[str, Any], now: float) -> None:
         """Load or resume a session: as recorded, or with all that was played of it."""
         self._directory = params.get("cwd") if isinstance(params.get("cwd"), str) else None
         is_new = not lane.is_open
@@ -696,12 +609,12 @@ class Replay:
             self._skip_setup(lane)
         self._respond(request, self._setup(lane))
 
-    def _skip_setup(self, lane: _Lane) -> None:
+    def _skip_setup(self, lane: Lane) -> None:
         """Go on with the first turn."""
         prompt = lane.next_prompt()
         lane.at = len(lane.steps) if prompt is None else prompt
 
-    def _held(self, lane: _Lane, end: int) -> Iterator[bytes]:
+    def _held(self, lane: Lane, end: int) -> Iterator[bytes]:
         """What the session held when it was played up to a place, as a replay of it."""
         loads = [
             place
@@ -718,7 +631,7 @@ class Replay:
         if self.version == 2:
             yield _update(lane, {"sessionUpdate": "state_update", "state": "idle"})
 
-    def _is_echoed(self, lane: _Lane, place: int) -> bool:
+    def _is_echoed(self, lane: Lane, place: int) -> bool:
         """Whether the agent repeats a prompt among its updates."""
         end = lane.end_of_turn(place, self.version)
         turn = lane.steps[place : len(lane.steps) if end is None else end]
@@ -726,7 +639,7 @@ class Replay:
 
     # ---- prompts
 
-    def _prompt(self, lane: _Lane, request: Request, params: dict[str, Any], now: float) -> None:
+    def _prompt(self, lane: Lane, request: Request, params: dict[str, Any], now: float) -> None:
         self._open_lane(lane, now)
         place = lane.next_prompt()
         if place is not None:
@@ -740,11 +653,11 @@ class Replay:
             lane.waiting.append(request)
             self._loop_if_over(lane)
 
-    def _prompt_at(self, lane: _Lane, place: int, request: Request, params: dict[str, Any]) -> None:
+    def _prompt_at(self, lane: Lane, place: int, request: Request, params: dict[str, Any]) -> None:
         recorded = lane.steps[place]
-        given, wanted = _words(params), _words(params_of(recorded))
+        given, wanted = prompt_text(params), prompt_text(params_of(recorded))
         if not recorded.invented and given != wanted:
-            what = f"the prompt is {_short(given)}, the recorded one {_short(wanted)}"
+            what = f"the prompt is {short(given)}, the recorded one {short(wanted)}"
             self._deviate(recorded, what)
             if self._strict:
                 reason = {"reason": f"expected {wanted!r}"}
@@ -752,7 +665,7 @@ class Replay:
                 return
         self._match(lane, place, request)
 
-    def _loop_if_over(self, lane: _Lane) -> None:
+    def _loop_if_over(self, lane: Lane) -> None:
         """Start the turns of a session again for the first prompt that waits, if all are over."""
         if not lane.waiting or lane.turn is not None or lane.furthest >= lane.at:
             return
@@ -800,7 +713,7 @@ class Replay:
                     self._refuse(Request(identity, ""), RequestError.cancelled())
                 return
 
-    def _cancel(self, lane: _Lane, now: float) -> None:
+    def _cancel(self, lane: Lane, now: float) -> None:
         """Go on where the recorded client cancelled the turn; if it did not, end the turn."""
         self._catch_up(lane, now)
         turn = lane.turn
@@ -825,7 +738,7 @@ class Replay:
         idle = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "cancelled"}
         self._lines.append(_update(lane, idle))
 
-    def _catch_up(self, lane: _Lane, now: float) -> None:
+    def _catch_up(self, lane: Lane, now: float) -> None:
         """Send at once what is before the prompt that this client has sent."""
         prompts = [place for place in lane.matched if lane.steps[place].method == "session/prompt"]
         while lane.turn is None and any(place >= lane.at for place in prompts):
@@ -834,7 +747,7 @@ class Replay:
             if lane.turn is None:
                 self._lines.append(self._play(lane))
 
-    def _answers_between(self, lane: _Lane, start: int, end: int) -> list[bytes]:
+    def _answers_between(self, lane: Lane, start: int, end: int) -> list[bytes]:
         """The answers among steps that are left out: the client waits for them."""
         lines: list[bytes] = []
         for place in range(start, end):
@@ -845,7 +758,7 @@ class Replay:
                 self._played(lane, step, place)
         return lines
 
-    def _leave_turn(self, lane: _Lane) -> None:
+    def _leave_turn(self, lane: Lane) -> None:
         """Leave out the rest of a turn, but for the answers to its other requests."""
         turn = lane.turn
         assert turn is not None
@@ -857,7 +770,7 @@ class Replay:
         lane.at = min(end + (turn.end is not None), len(lane.steps))
         self._end_turn(lane)
 
-    def _fail_turn(self, lane: _Lane, error: RequestError) -> None:
+    def _fail_turn(self, lane: Lane, error: RequestError) -> None:
         turn = lane.turn
         assert turn is not None
         self._leave_turn(lane)
@@ -876,14 +789,14 @@ class Replay:
             return  # too late, or to nothing
         lane, place = asked.lane, asked.place
         lane.received.add(place)
-        result = _result(answer)
+        result = result_of(answer)
         if lane.steps[place].method == "terminal/create":
             self._note_terminal(lane, place, result)
         recorded = lane.answer_of.get(place)
         if recorded is None or not lane.steps[recorded].raw or recorded < lane.at:
             return
-        given = _decision(lane.steps[place].method, result)
-        wanted = _decision(lane.steps[place].method, self._recorded_result(lane, place))
+        given = decision(lane.steps[place].method, result)
+        wanted = decision(lane.steps[place].method, self._recorded_result(lane, place))
         if given == wanted:
             return
         step = lane.steps[recorded]
@@ -893,7 +806,7 @@ class Replay:
             reason = {"reason": f"{step.method}: expected {wanted}"}
             self._fail_turn(lane, RequestError(INVALID_REQUEST, _DEVIATES, reason))
 
-    def _note_terminal(self, lane: _Lane, place: int, result: dict[str, Any]) -> None:
+    def _note_terminal(self, lane: Lane, place: int, result: dict[str, Any]) -> None:
         recorded = self._recorded_result(lane, place).get("terminalId")
         given = result.get("terminalId")
         if isinstance(recorded, str) and isinstance(given, str):
@@ -901,12 +814,12 @@ class Replay:
         elif isinstance(recorded, str):
             lane.names.missing.add(recorded)
 
-    def _recorded_result(self, lane: _Lane, place: int) -> dict[str, Any]:
+    def _recorded_result(self, lane: Lane, place: int) -> dict[str, Any]:
         answer = lane.answer_of.get(place)
         if answer is None or not lane.steps[answer].raw:
             return {}
         result = codec.parse(lane.steps[answer].raw).get("result")
-        return result if isinstance(result, dict) else {_FAILED: True}
+        return result if isinstance(result, dict) else {FAILED: True}
 
     # ---- answers and reports
 
@@ -925,15 +838,6 @@ class Replay:
 
 
 # ---- what messages hold ------------------------------------------------------------------------
-
-
-def _number(lane: _Lane) -> int:
-    return lane.step.number if lane.step is not None else 0
-
-
-def _begins(lane: _Lane) -> bool:
-    """Whether the recording has prompts of a session, or loads it."""
-    return any(step.kind == "request" and step.sender == "client" for step in lane.steps)
 
 
 def _pair(recorded: str, given: str) -> tuple[str, str] | None:
@@ -969,42 +873,6 @@ def _is_option(value: Any, identity: Any) -> bool:
     return known is not None and known == identity
 
 
-def _result(answer: Response | Failure) -> dict[str, Any]:
-    if isinstance(answer, Failure):
-        return {_FAILED: True}
-    try:
-        result = codec.parse(answer.result)
-    except Malformed:
-        return {_FAILED: True}
-    return result if isinstance(result, dict) else {}
-
-
-def _decision(method: str, result: dict[str, Any]) -> str:
-    """What an answer decides, in words."""
-    if _FAILED in result:
-        return "an error"
-    if method == "elicitation/create":
-        return _short(str(result.get("action")))
-    outcome = result.get("outcome")
-    if method != "session/request_permission" or not isinstance(outcome, dict):
-        return "a result"
-    option = outcome.get("optionId")
-    return _short(option) if isinstance(option, str) else one_line(str(outcome.get("outcome")))
-
-
-def _words(params: dict[str, Any]) -> str:
-    """The text of a prompt."""
-    prompt = params.get("prompt")
-    blocks = prompt if isinstance(prompt, list) else []
-    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
-    return "".join([text for text in texts if isinstance(text, str)])
-
-
-def _short(text: str) -> str:
-    line = one_line(text)
-    return repr(line if len(line) <= _TEXT_SHOWN else f"{line[: _TEXT_SHOWN - 1]}…")
-
-
 def _as_chunks(prompt: Step, session_id: str) -> Iterator[bytes]:
     """A prompt as an agent of version 1 replays it."""
     blocks = params_of(prompt).get("prompt")
@@ -1013,7 +881,7 @@ def _as_chunks(prompt: Step, session_id: str) -> Iterator[bytes]:
         yield _notify(session_id, update)
 
 
-def _update(lane: _Lane, update: dict[str, Any]) -> bytes:
+def _update(lane: Lane, update: dict[str, Any]) -> bytes:
     return _notify(lane.session_id, update)
 
 
@@ -1027,7 +895,7 @@ def _no_session(named: Any) -> RequestError:
     return RequestError(RESOURCE_NOT_FOUND, "No such session", reason)
 
 
-def _over(lane: _Lane) -> RequestError:
+def _over(lane: Lane) -> RequestError:
     prompts = sum(step.method == "session/prompt" and step.kind == "request" for step in lane.steps)
     turns = "1 prompt" if prompts == 1 else f"{prompts} prompts"
     reason = f"it has {turns} of this session, and all were played: start it again, or with --loop"
