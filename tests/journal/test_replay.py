@@ -231,6 +231,25 @@ def test_paths_are_those_of_the_directory_that_the_client_chose() -> None:
     assert other.messages[-1]["params"]["path"] == "/home/me/a.txt"
 
 
+def test_a_question_about_a_request_names_the_id_that_this_client_gave_it() -> None:
+    steps = [
+        ("c2a", request(7, "authenticate", methodId="form")),
+        ("a2c", request(0, "elicitation/create", requestId=7, message="Name?")),
+        ("c2a", answer(0, action="accept")),
+        ("a2c", answer(7)),
+    ]
+    talk = Talk(tape(*HELLO[:2], *steps))
+    talk.send(request(1, "initialize", clientCapabilities={"elicitation": {"form": {}}}))
+    talk.send(request("login", "authenticate", methodId="form"))
+    assert talk.messages[-1]["params"] == {"requestId": "login", "message": "Name?"}
+    talk.send(answer(0, action="decline"))
+    assert talk.to("login")["result"] == {}
+    (report,) = talk.replay.reports
+    assert report.endswith(
+        "answered elicitation/create with 'decline', the recorded one with 'accept'"
+    )
+
+
 TERMINALS = [
     ("c2a", prompt(3)),
     ("a2c", request(1, "terminal/create", sessionId="s", command="ls")),

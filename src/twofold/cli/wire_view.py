@@ -224,9 +224,8 @@ def _difference_rows(
     names = dict.fromkeys(one_line(each.session_id) or "without an id" for each in (one, two))
     counts = [state_of(each).get("entries", 0) for each in (one, two)]
     head = f"session {' and '.join(names)}: {counts[0]} and {counts[1]} entries"
-    said = "no difference" if not found else f"{len(found)} differences"
-    said = "1 difference" if len(found) == 1 else said
-    yield ((f"{head}, {said}", "bold"),)
+    count = {0: "no difference", 1: "1 difference"}.get(len(found), f"{len(found)} differences")
+    yield ((f"{head}, {count}", "bold"),)
     for each in found:
         yield from difference_rows(each, width)
 

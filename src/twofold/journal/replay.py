@@ -268,7 +268,8 @@ class Replay:
 
     def _written(self, lane: Lane, step: Step, place: int) -> bytes:
         if step.kind == "request":
-            return written(step.raw, lane.names, self._ask(lane, step, place))
+            raw = self._about_request(step) if step.method == "elicitation/create" else step.raw
+            return written(raw, lane.names, self._ask(lane, step, place))
         if step.kind in ("result", "error"):
             request = lane.place_of[step.request or 0]
             raw = step.raw
@@ -283,6 +284,15 @@ class Replay:
             raw = with_member(step.raw, "params", "sessionId", lane.session_id)
             return written(raw, lane.names)
         return written(step.raw, lane.names)
+
+    def _about_request(self, step: Step) -> bytes:
+        """A question about a request of the client, which has another id with this client."""
+        recorded = params_of(step).get("requestId")
+        for lane in self._open:
+            for place, identity in lane.matched.items():
+                if lane.steps[place].identity == recorded != identity:
+                    return with_member(step.raw, "params", "requestId", identity)
+        return step.raw
 
     def _ask(self, lane: Lane, step: Step, place: int) -> RequestId:
         """The id for a request to the client: the recorded one, unless it is in use."""
