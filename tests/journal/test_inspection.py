@@ -57,7 +57,7 @@ def test_a_message_has_its_number_its_times_and_the_request_that_it_answers() ->
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "text"),
     [
         (words("Hello"), "Hello"),
         (update(**CALL, status="pending"), "pending Edit a.txt"),
@@ -73,8 +73,8 @@ def test_a_message_has_its_number_its_times_and_the_request_that_it_answers() ->
         (notify("_x/y", a=1), ""),
     ],
 )
-def test_a_message_is_summed_up_in_a_few_words(message: Json, said: str) -> None:
-    assert one(message).summary == said
+def test_a_message_is_summed_up_in_a_few_words(message: Json, text: str) -> None:
+    assert one(message).summary == text
 
 
 @pytest.mark.parametrize("junk", [None, 3, "x", [], [[]], {"a": []}, {"text": 3}])
@@ -124,7 +124,7 @@ def test_what_the_other_version_refuses_has_its_reason() -> None:
     assert "update.content" in one(update(**empty), HELLO_V2).refused
 
 
-def test_lines_that_cannot_be_read_are_counted_and_told_apart() -> None:
+def test_lines_that_cannot_be_read_are_counted_too() -> None:
     found = list(Inspector().read_all([b"{", b"", json.dumps(words("a")).encode()]))
     assert [(each.number, each.line, each.kind) for each in found] == [
         (1, 1, "unreadable"),

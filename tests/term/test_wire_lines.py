@@ -53,7 +53,7 @@ def test_a_message_is_one_row_with_all_its_facts() -> None:
     assert answered.index("s         -32000") == asked.index("0e235c11")
 
 
-def test_what_is_wrong_is_marked_before_what_the_message_says() -> None:
+def test_what_is_wrong_is_marked_before_the_summary() -> None:
     row = plain(message_row(FAULTY, None))
     marks = "[fault: update.kind: Expected `str` +1] [unknown: update.mood] [lost: update.status]"
     assert row.endswith(f" {marks} pending")
@@ -80,18 +80,18 @@ def test_a_narrow_terminal_shows_fewer_facts(
 ANY = st.text(max_size=40)
 
 
-@given(name=ANY, said=ANY, session=ANY, path=ANY, width=st.integers(1, 160))
+@given(name=ANY, text=ANY, session=ANY, path=ANY, width=st.integers(1, 160))
 def test_whatever_a_peer_sends_a_row_fits_and_is_safe(
-    name: str, said: str, session: str, path: str, width: int
+    name: str, text: str, session: str, path: str, width: int
 ) -> None:
     message = Inspected(
-        *(1, 1, "notification", "agent", name), id=name, session=session, summary=said
+        *(1, 1, "notification", "agent", name), id=name, session=session, summary=text
     )
-    message.faults = [Fault(path, said)]
+    message.faults = [Fault(path, text)]
     message.unknown = [path]
     row = message_row(message, width)
     assert cells(row) <= width
-    for each in [row, *detail_rows(Detail(message, said.encode(errors="replace"), "1", []), width)]:
+    for each in [row, *detail_rows(Detail(message, text.encode(errors="replace"), "1", []), width)]:
         assert not any(
             ord(character) < 32 or 127 <= ord(character) < 160 for character in plain(each)
         )

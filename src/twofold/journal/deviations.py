@@ -1,4 +1,4 @@
-"""What a client's prompt says and its answer decides, to compare it with the recorded one."""
+"""The text of a prompt and the decision in an answer, to compare with the recorded ones."""
 
 from typing import Any, Final
 

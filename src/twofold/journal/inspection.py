@@ -2,7 +2,7 @@
 
 One pass: who sent it, when, how long an answer took, what is malformed or unknown in it, and what
 the other version would lose. Beside what a session is made of, nothing is kept of a message that
-was read. The texts in it are the peers' own: whoever shows them has to make them safe.
+was read. The texts in it are the peers' own: a view has to make them safe.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -68,7 +68,7 @@ class Inspected(Struct):
     size: int = 0
     """Of the message, in bytes."""
     summary: str = ""
-    """What it says, in short."""
+    """Its text or its outcome, in short."""
     faults: list[Fault] = []
     """What is malformed in it."""
     unknown: list[str] = []
@@ -325,11 +325,11 @@ def state_of(session: Session) -> dict[str, Any]:
     return made | ({"cancelling": True} if session.cancelling else {})
 
 
-# ---- what a message says, in short --------------------------------------------------------------
+# ---- a message in short -------------------------------------------------------------------------
 
 
 def summary(entry: Entry) -> str:
-    """What a message says, in short; the text is the peer's own."""
+    """The text or the outcome of a message, in short; it is the peer's own."""
     message = entry.message
     match message:
         case None:

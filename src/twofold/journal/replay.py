@@ -4,8 +4,8 @@ Messages of the client in, lines for the client out, each with the time at which
 session is played by itself, in the recorded order. Where the client of the recording acted, the
 replay waits for this client: for a request of the same method, an answer, or a cancel. What this
 client does otherwise is reported and, where it can be, followed: requests that it leaves out are
-passed over, and a turn that it cancels ends. A request that the recording has no answer to gets an
-error that says so. Nothing that the client sends makes it raise.
+passed over, and a turn that it cancels ends. A request that the recording has no answer to is
+refused. Nothing that the client sends makes it raise.
 """
 
 from bisect import bisect_left
