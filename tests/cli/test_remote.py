@@ -147,6 +147,62 @@ def test_no_program_gets_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment({"TWOFOLD_TOKEN": "given"})["TWOFOLD_TOKEN"] == "given"
 
 
+# ---- agents of the settings
+
+
+@pytest.fixture
+def settings(
+    guarded: SocketAgent, token_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    file = tmp_path / "settings.toml"
+    file.write_text(f'[agents.box]\nurl = "{guarded.url}"\ntoken_file = "token"\n', "utf-8")
+    monkeypatch.setenv("TWOFOLD_SETTINGS", str(file))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return file
+
+
+def test_a_name_of_the_settings_may_be_an_agent_at_a_url(settings: Path) -> None:
+    done = called(*PROMPT, "box", env={"TWOFOLD_TOKEN": "of another server"})
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "echo: hi\n", "")
+
+
+def test_it_is_listed_with_its_version(settings: Path) -> None:
+    listed = json.loads(twofold("agents", "--json", "--check", "box").stdout)
+    assert (listed["installed"], listed["version"]) == (True, "1")
+    assert listed["command"][0].startswith("ws://127.0.0.1")
+
+
+@pytest.mark.parametrize("content", ["", "two words"])
+def test_a_token_file_of_the_settings_that_cannot_be_used_is_explained(
+    settings: Path, content: str
+) -> None:
+    (settings.parent / "token").write_text(content, "utf-8")
+    done = called(*PROMPT, "box")
+    assert done.exit_code == 2
+    assert "holds no token" in done.stderr
+    checked = json.loads(twofold("agents", "--json", "--check", "box").stdout)
+    assert "holds no token" in checked["error"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ('command = "x"\nurl = "wss://h"', "cannot have command"),
+        ('url = "wss://h"\nenv = { A = "b" }', "cannot have env"),
+        ('url = "ftp://h"', "begins with"),
+        ('url = "wss://me:pw@h"', "ends in logs"),
+        ('token_file = "x"', "belongs to an agent with a url"),
+    ],
+)
+def test_settings_of_a_url_that_cannot_be_used_are_errors(
+    settings: Path, lines: str, words: str
+) -> None:
+    settings.write_text(f"[agents.box]\n{lines}\n", "utf-8")
+    done = called(*PROMPT, "box")
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
 # ---- what goes wrong
 
 

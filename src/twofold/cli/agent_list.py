@@ -11,8 +11,15 @@ from rich.cells import cell_len
 
 from twofold.cli.output import Output, not_written
 from twofold.client.launch import on_signals
+from twofold.errors import LocalError
 from twofold.host.agent_versions import AgentVersion, VersionCache, ask_version, cache_file
-from twofold.host.known_agents import KnownAgent, UnknownAgent, installed, known_agents
+from twofold.host.known_agents import (
+    KnownAgent,
+    UnknownAgent,
+    endpoint_of,
+    installed,
+    known_agents,
+)
 from twofold.host.settings import Settings
 from twofold.term import exit_status
 from twofold.text import one_line
@@ -51,7 +58,7 @@ async def list_agents(
     if check:
         on_signals(_cancel_this_task())  # the agents that were started end with it
         try:
-            listed = await _checked(listed, cache)
+            listed = await _checked(listed, cache, settings)
         except asyncio.CancelledError:
             return exit_status.CANCELLED
         finally:
@@ -87,14 +94,20 @@ def _listed(agent: KnownAgent, cache: VersionCache) -> Listed:
     return Listed(found, is_installed=True, answer=cache.get(found))
 
 
-async def _checked(listed: list[Listed], cache: VersionCache) -> list[Listed]:
+async def _checked(listed: list[Listed], cache: VersionCache, settings: Settings) -> list[Listed]:
     limit = asyncio.Semaphore(_AT_ONCE)
 
     async def check(each: Listed) -> Listed:
         if not each.is_installed:
             return each
+        agent = each.agent
+        if agent.endpoint is not None:
+            try:
+                agent = replace(agent, endpoint=endpoint_of(agent.name, settings))
+            except LocalError as error:
+                return replace(each, answer=AgentVersion(error=one_line(str(error))))
         async with limit:
-            answer = await ask_version(each.agent)
+            answer = await ask_version(agent)
         cache.put(each.agent, answer)
         return replace(each, answer=answer)
 

@@ -15,8 +15,6 @@ Offered: TypeAlias = Literal["fs", "terminal"]
 
 _OFFERS: Final = ("fs", "terminal")
 _MIB: Final = 1024 * 1024
-LONGEST_TOKEN: Final = 8192
-"""How many characters a token may have."""
 
 
 def parse_offer(context: click.Context, option: click.Parameter, text: str) -> frozenset[Offered]:
@@ -62,20 +60,16 @@ def _amount(text: str, units: Mapping[str, int], examples: str) -> float:
 
 def _read_token(context: click.Context, option: click.Parameter, file: Path | None) -> str | None:
     """The token in a file, or else that of the environment."""
+    from twofold.errors import LocalError
     from twofold.transport.commands import TOKEN_VARIABLE
+    from twofold.transport.endpoint import read_token
 
     if file is None:
         return os.environ.get(TOKEN_VARIABLE, "").strip() or None
     try:
-        with file.open("rb") as opened:
-            token = opened.read(LONGEST_TOKEN + 1).decode().strip()
-    except OSError as error:
-        raise click.BadParameter(f"{file} cannot be read: {error.strerror}.") from None
-    except UnicodeError:
-        raise click.BadParameter(f"{file} holds no token: it is not text.") from None
-    if not token or len(token) > LONGEST_TOKEN or token.split() != [token]:
-        raise click.BadParameter(f"{file} holds no token: it must be one word and nothing else.")
-    return token
+        return read_token(file)
+    except LocalError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 token_file = click.option(

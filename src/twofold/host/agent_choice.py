@@ -15,6 +15,7 @@ from twofold.host.known_agents import (
     BUILT_IN_DEMO,
     DEMO,
     UnknownAgent,
+    endpoint_of,
     known_agents,
     resolve,
 )
@@ -79,6 +80,13 @@ def choose_agent(
         if words:
             raise
         raise NoDefaultAgent(settings.origin("agent"), error) from None
+    if agent.endpoint is not None:
+        return ChosenAgent(
+            list(agent.command),
+            (name,),
+            settings=settings.agent(name),
+            endpoint=endpoint_of(name, settings, token),
+        )
     command = [*agent.command, *(_kept() if agent == BUILT_IN_DEMO else ())]
     return ChosenAgent(command, (name,), agent.env, settings.agent(name))
 

@@ -40,7 +40,7 @@ class AgentVersion(Struct, frozen=True):
 
 async def ask_version(agent: KnownAgent, patience: float = PATIENCE) -> AgentVersion:
     """Start an installed agent, ask for its version, and end it. Nothing is raised or printed."""
-    launch = Launch(agent.command, env=agent.env)
+    launch = Launch(agent.command, env=agent.env, endpoint=agent.endpoint)
     try:
         async with asyncio.timeout(patience) as limit, launch.client(on_problem=_ignore) as client:
             limit.reschedule(None)  # it has answered, however long it takes to exit

@@ -21,9 +21,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from twofold.errors import LocalError
-from twofold.host.settings import Settings
+from twofold.host.settings import AgentSettings, Settings
 from twofold.text import one_line
 from twofold.transport.commands import CommandNotStarted, shown
+from twofold.transport.endpoint import Endpoint, read_token
 
 DEMO: Final = "demo"
 """The agent that is started if no other is chosen."""
@@ -45,6 +46,8 @@ class KnownAgent(Struct, frozen=True, kw_only=True):
     """What it needs to work: a login, or a variable with a key."""
     env: Mapping[str, str] = {}
     """Variables to set for it."""
+    endpoint: Endpoint | None = None
+    """Where it is reached, if it is not started here."""
     npm_package: str = ""
     """The npm package of the program, if its name has to be looked up there."""
     origin: str = BUILT_IN
@@ -234,6 +237,9 @@ def known_agents(settings: Settings) -> dict[str, KnownAgent]:
     for name, wanted in settings.values.agents.items():
         before = known.get(name)
         words = shlex.split(wanted.command) if isinstance(wanted.command, str) else wanted.command
+        if wanted.url is not None:
+            known[name] = _remote(name, wanted, settings)
+            continue
         if words is None and before is None:
             continue  # it only has a mode or options, for an agent of another machine
         agent = before or KnownAgent(name=name, command=())
@@ -250,6 +256,28 @@ def known_agents(settings: Settings) -> dict[str, KnownAgent]:
             origin=settings.origin(f"agents.{name}.command") if words else agent.origin,
         )
     return dict(sorted(known.items()))
+
+
+def _remote(name: str, wanted: AgentSettings, settings: Settings) -> KnownAgent:
+    endpoint = Endpoint(wanted.url or "")
+    return KnownAgent(
+        name=name,
+        command=(endpoint.shown,),
+        endpoint=endpoint,
+        description=wanted.description or "an agent that runs elsewhere",
+        origin=settings.origin(f"agents.{name}.url"),
+    )
+
+
+def endpoint_of(name: str, settings: Settings, token: str | None = None) -> Endpoint:
+    """Where an agent with a URL is reached, with its own token or else with this one.
+
+    Raises:
+        BadUrl: The file of its token cannot be used.
+    """
+    file = settings.token_file(name)
+    own = read_token(file) if file is not None else token
+    return Endpoint(settings.agent(name).url or "", own)
 
 
 # ---- is it installed? --------------------------------------------------------------------------
@@ -272,7 +300,12 @@ def resolve(name: str, known: Mapping[str, KnownAgent]) -> KnownAgent:
 
 
 def installed(agent: KnownAgent) -> str | None:
-    """The program of an agent, as it is to be started; None if it is not installed."""
+    """The program of an agent, as it is to be started; None if it is not installed.
+
+    Of an agent at a URL it is the URL.
+    """
+    if agent.endpoint is not None:
+        return agent.command[0]
     environ = {**os.environ, **agent.env}
     path = environ.get("PATH")
     if agent.npm_package and (found := _npm_program(agent.npm_package, path)):

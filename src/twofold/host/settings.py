@@ -26,6 +26,7 @@ from twofold.errors import LocalError
 from twofold.host import toml_lines
 from twofold.host.client_keys import BadKey, Bindings
 from twofold.policy import BadRule, Rule, parse_rule
+from twofold.transport.endpoint import BadUrl, Endpoint
 from twofold.wire import v2
 from twofold.wire.shared import EnvVariable, HttpHeader
 
@@ -63,6 +64,12 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     command: Annotated[
         str | list[str] | None,
         Meta(description="The command that starts it: a list of words, or one text for a shell."),
+    ] = None
+    url: Annotated[
+        str | None, Meta(description="The URL of an agent that runs elsewhere, instead of command.")
+    ] = None
+    token_file: Annotated[
+        str | None, Meta(description="The file that holds the token for the URL.")
     ] = None
     env: Annotated[
         dict[str, str], Meta(description="Environment variables to set for the agent.")
@@ -202,7 +209,15 @@ class Settings(Struct, frozen=True, kw_only=True):
         """The registry file; a relative path is relative to the user's file."""
         if self.values.registry is None:
             return None
-        path = Path(os.path.expanduser(self.values.registry))
+        return self._beside(self.values.registry)
+
+    def token_file(self, name: str) -> Path | None:
+        """The file with the token of an agent; a relative path is relative to the user's file."""
+        file = self.agent(name).token_file
+        return None if file is None else self._beside(file)
+
+    def _beside(self, file: str) -> Path:
+        path = Path(os.path.expanduser(file))
         return path if self.user_file is None else self.user_file.parent / path
 
 
@@ -404,6 +419,7 @@ def _check_values(source: _Source) -> None:
             words = agent.command if agent.command is not None else ["-"]
         if not words or not words[0]:
             raise source.error(keys, f"{_dotted(keys)} is empty; it starts with a program.")
+        _check_url(source, name, agent)
         if "/" in name or not name.strip():
             raise source.error(keys[:2], f"{name!r} is no name for an agent: use letters and -.")
     for name, server in source.file.mcp.items():
@@ -470,6 +486,23 @@ def _kind_of(value: Any) -> str:
 def _dotted(keys: Iterable[str]) -> str:
     bare = re.compile(r"[A-Za-z0-9_-]+")
     return ".".join(key if bare.fullmatch(key) else f'"{key}"' for key in keys)
+
+
+def _check_url(source: _Source, name: str, agent: AgentSettings) -> None:
+    keys = ("agents", name)
+    if agent.url is None:
+        if agent.token_file is not None:
+            raise source.error((*keys, "token_file"), "token_file belongs to an agent with a url.")
+        return
+    for key in ("command", "env", "install"):
+        if getattr(agent, key):
+            reason = f"{_dotted(keys)} has a url, so it cannot have {key}: nothing is started."
+            raise source.error((*keys, key), reason)
+    try:
+        Endpoint(agent.url)
+    except BadUrl as error:
+        reason = f"{_dotted((*keys, 'url'))} cannot be used: {error.reason}"
+        raise source.error((*keys, "url"), reason) from None
 
 
 # ---- what a project may do ---------------------------------------------------------------------

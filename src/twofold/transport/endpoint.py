@@ -6,6 +6,7 @@ a secret.
 """
 
 import errno
+import os
 import re
 import socket
 import ssl
@@ -21,6 +22,9 @@ OPEN_TIMEOUT = 10.0
 """How many seconds a server has to accept a connection."""
 DEFAULT_PATH = "/acp"
 """The path of a URL that has none: the one that the protocol names."""
+
+LONGEST_TOKEN = 8192
+"""How many characters a token may have."""
 
 _PORTS = {"ws": 80, "http": 80, "wss": 443, "https": 443}
 _URL = re.compile(r"(?:wss?|https?)://", re.IGNORECASE)
@@ -208,6 +212,27 @@ def why_lost(error: BaseException) -> str:
         if isinstance(cause, OSError) and cause.strerror:
             return f"{cause.strerror}."
     return f"{short(str(error)) or type(error).__name__}."
+
+
+def read_token(file: str | os.PathLike[str]) -> str:
+    """The token in a file, which holds nothing else.
+
+    Raises:
+        BadUrl: The file cannot be read, or holds no token.
+    """
+    path = one_line(os.fspath(file))
+    try:
+        with open(file, "rb") as opened:
+            token = opened.read(LONGEST_TOKEN + 1).decode().strip()
+    except OSError as error:
+        raise BadUrl("", f"The token file {path} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise BadUrl("", f"The token file {path} holds no token: it is not text.") from None
+    if len(token) > LONGEST_TOKEN or not _TOKEN.match(token):
+        raise BadUrl(
+            "", f"The token file {path} holds no token: it must be one word and nothing else."
+        )
+    return token
 
 
 # ---- reading a URL -----------------------------------------------------------------------------
