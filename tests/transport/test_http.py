@@ -386,6 +386,28 @@ async def test_a_session_that_was_closed_loses_its_stream_and_no_other_is_opened
         assert len(line.server.gets("s1")) == 1
 
 
+@in_real_time
+async def test_a_stream_on_which_even_comments_stop_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "QUIET", 0.02)
+    async with talking() as line:
+        line.server.open[None].raw(b": alive\n\n")
+        assert "no longer answers" in str(await line.end())
+
+
+@in_real_time
+async def test_a_stream_without_comments_may_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "QUIET", 0.0)
+    async with talking() as line:
+        line.server.open[None].event(update(1))
+        await line.got(1)
+        line.send(call(3, "session/list"))
+        await line.server.until(lambda: line.server.posts)
+        line.server.open[None].event(answer(3))
+        await line.got(2)
+
+
 # ---- refusals
 
 

@@ -37,12 +37,14 @@ class EventStream:
 
     Attributes:
         last_id: The id of the last event that had one, to be sent when the stream is opened again.
+        commented: Whether there was a comment: the server sends them to show that it is there.
         retry: After how many seconds the server wants a new connection; None if it did not say so.
     """
 
     def __init__(self, limit: int, last_id: bytes = b"") -> None:
         self.last_id = last_id
         self.retry: float | None = None
+        self.commented = False
         self._limit = limit
         self._line = bytearray()
         self._data: bytearray | None = None
@@ -86,6 +88,9 @@ class EventStream:
 
     def _read(self, line: bytes) -> None:
         field, _, value = line.partition(b":")
+        if not field:
+            self.commented = True
+            return
         value = value.removeprefix(b" ")
         if field == b"data":
             if self._data is None:

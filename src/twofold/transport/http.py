@@ -59,6 +59,8 @@ LONGEST_DELAY = 8.0
 """How many seconds pass before a stream is opened again: twice as many each time."""
 LONGEST_RETRY = 30.0
 """How many seconds a server may ask us to wait before a stream is opened again."""
+QUIET = 60.0
+"""After how many seconds without anything a stream is given up that had comments before."""
 SILENCE = 5.0
 """After how many seconds without an event a replay is taken to be complete."""
 ASKED = 4096
@@ -68,6 +70,8 @@ COOKIES = 50
 KEEP_ALIVE = 3.0
 """How many seconds an idle connection is kept: servers close theirs after five."""
 ERROR_SIZE = 8 * 1024
+LONGEST_ID = 4096
+"""How many characters an id may have that is remembered or put into a header."""
 
 _ATTACH = frozenset({"session/load", "session/resume"})
 _OPEN = frozenset({"session/new", "session/fork"})
@@ -196,7 +200,7 @@ class StreamableHttp:
                 line = self._unsent.popleft()
                 try:
                     await self._post(line)
-                except (httpx2.HTTPError, OSError) as error:
+                except Exception as error:  # whatever it is, nobody may wait for ever
                     self._end(RemoteEnded(self.endpoint.shown, why_lost(error)))
                     return
                 self._unsent_size -= len(line)
@@ -355,7 +359,7 @@ class StreamableHttp:
                 reason = f"the server sent a message of more than {self._limit} bytes."
                 self._end(RemoteEnded(self.endpoint.shown, reason))
                 return
-            except (httpx2.HTTPError, OSError) as error:
+            except Exception as error:  # of the network, of a library, or of the receiver
                 outcome = why_lost(error)
             if stream.over or self._ended:
                 return
@@ -378,15 +382,17 @@ class StreamableHttp:
                 return _Refused(response.status_code, await _beginning(response))
             if not stream.opened.done():
                 stream.opened.set_result(True)
-            async for piece in response.aiter_raw():
-                for event in events.feed(piece):
+            async with asyncio.timeout(None) as limit:
+                async for piece in response.aiter_raw():
+                    limit.reschedule(None)
+                    for event in events.feed(piece):
+                        await self._may_read.wait()
+                        if self._ended or stream.over:
+                            return ""
+                        self._deliver(event.data.replace(b"\n", b" "), stream)
                     await self._may_read.wait()
-                    if self._ended or stream.over:
-                        return ""
-                    stream.received += 1
                     stream.last_at = asyncio.get_running_loop().time()
-                    self._deliver(event.data.replace(b"\n", b" "), stream)
-                await self._may_read.wait()
+                    limit.reschedule(stream.last_at + QUIET if events.commented else None)
         return ""
 
     def _goes_on(self, stream: "_Stream", outcome: "_Refused | str", *, whole: bool) -> bool:
@@ -434,6 +440,8 @@ class StreamableHttp:
     # ---- delivering
 
     def _deliver(self, line: bytes, stream: "_Stream") -> None:
+        stream.received += 1
+        stream.last_at = asyncio.get_running_loop().time()
         for message in read_line(line):
             if isinstance(message, Request):
                 self._remember(message, stream)
@@ -447,7 +455,7 @@ class StreamableHttp:
 
     def _remember(self, request: Request, stream: "_Stream") -> None:
         session = _session_of(request.params) or stream.session
-        if session is not None:
+        if session is not None and len(str(request.id)) <= LONGEST_ID:
             self._asked[request.id] = session
             if len(self._asked) > ASKED:
                 del self._asked[next(iter(self._asked))]
@@ -621,7 +629,9 @@ def _session_of(value: Any) -> str | None:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     named = session.session_id
-    return named if named and named.isascii() and named.isprintable() else None
+    if not named or len(named) > LONGEST_ID or not (named.isascii() and named.isprintable()):
+        return None
+    return named
 
 
 def _single(line: bytes) -> list[bytes]:
