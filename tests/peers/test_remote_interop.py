@@ -81,6 +81,16 @@ async def test_a_session_is_made_and_a_prompt_answered(server: Server) -> None:
 
 
 @in_real_time
+async def test_a_client_that_offers_files_agrees_on_the_version_all_the_same(
+    server: Server,
+) -> None:
+    """Most servers refuse a second `initialize` on a connection: then there is another one."""
+    async with talking(server, offer={"fs", "terminal"}) as client:
+        session = await client.new_session("/tmp")
+        assert (await session.prompt("hello")).text == "echo: hello"
+
+
+@in_real_time
 async def test_two_sessions_of_one_connection_do_not_mix(server: Server) -> None:
     async with talking(server) as client:
         one, two = await client.new_session("/tmp"), await client.new_session("/tmp")
