@@ -21,6 +21,7 @@ SUMMARIES = {
     "convert": "Convert a recording to the other version.",
     "doctor": "Examine an agent and print a report.",
     "fold": "Print the final state of each session in a recording.",
+    "journal": "Check the journal of `twofold serve`, or import a recording.",
     "replay": "Play a recording to a client.",
     "run": "Talk to an agent.",
     "serve": "See and steer sessions in a browser.",
@@ -32,12 +33,12 @@ SUMMARIES = {
 
 GROUPS = {
     "Agents": ("run", "serve", "agents", "sessions", "doctor", "bridge", "agent"),
-    "Recordings": ("show", "fold", "convert", "replay"),
+    "Recordings": ("show", "fold", "convert", "replay", "journal"),
     "Settings": ("settings", "completion"),
 }
 """The headings of `--help`, each with its commands. Commands in no group are listed last."""
 
-_LATER = ("agents", "bridge", "doctor", "replay", "run", "serve", "sessions")
+_LATER = ("agents", "bridge", "doctor", "journal", "replay", "run", "serve", "sessions")
 """The commands that import more before they begin, and then have interrupts raised themselves."""
 
 EXAMPLES = (
@@ -71,6 +72,8 @@ class _LazyGroup(click.Group):
                 from twofold.cli.doctor import doctor as command
             case "fold":
                 from twofold.cli.filters import fold as command
+            case "journal":
+                from twofold.cli.journal import journal as command
             case "replay":
                 from twofold.cli.replay import replay as command
             case "run":

@@ -75,6 +75,10 @@ HELP: Mapping[str, Help] = {
         ["twofold fold tape.jsonl"],
         {"Versions": ["--from", "--draft"]},
     ),
+    "journal": Help(
+        ["twofold journal check", "twofold journal import tape.jsonl"],
+        {},
+    ),
     "replay": Help(
         [
             "twofold run -- twofold replay tape.jsonl",

@@ -16,6 +16,7 @@ from twofold.host import session_log as log
 from twofold.host.prompt_queue import QueuedPrompt
 from twofold.host.questions import MOST_ANSWERED
 from twofold.host.session_facts import LONGEST_NAME, Fact
+from twofold.journal import session_events as events
 from twofold.journal.session_events import KINDS, read_input
 from twofold.rpc.errors import INTERNAL_ERROR
 from twofold.session.changes import Changes
@@ -90,10 +91,10 @@ class Recovery:
                 self._prompts = {prompt.item: prompt for prompt in self.queue}
             case log.ANSWERED:
                 self.answered.append(log.read_facts(body))
-            case log.OPENING:
+            case events.OPENING:
                 self.agent_session = str(log.read_facts(body)["session"])
                 self._opening = LoggedSession(self.agent_session, _ignore)
-            case log.OPENED:
+            case events.OPENED:
                 self._open(keep=bool(log.read_facts(body)["keep"]))
             case log.STARTED:
                 self.failure = None

@@ -17,7 +17,7 @@ from twofold.errors import LocalError
 from twofold.host.prompt_queue import QueuedPrompt
 from twofold.host.session_facts import Fact
 from twofold.journal.compaction import Thing
-from twofold.journal.session_events import write_input
+from twofold.journal.session_events import OPENED, OPENING, write_input
 from twofold.session import Role, Session
 from twofold.session.changes import Changes
 from twofold.session.inputs import Applied, Input, StartedOver
@@ -31,8 +31,6 @@ QUEUE: Final = "queue"
 ANSWER: Final = "answer"
 ANSWERED: Final = "answered"
 REMARK: Final = "remark"
-OPENING: Final = "opening"
-OPENED: Final = "opened"
 STARTED: Final = "started"
 FAILED: Final = "failed"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from twofold.journal.journal import Entry, Event
-from twofold.journal.session_events import KINDS, UPDATE, read_input
+from twofold.journal.session_events import KINDS, OPENING, UPDATE, read_input
 from twofold.session.inputs import Applied, StartedOver
 from twofold.wire import codec, v2
 from twofold.wire.base import UNSET, Malformed
@@ -93,7 +93,7 @@ _OVER: Final = object()
 
 def _update(event: Event) -> Any:
     if event.kind not in KINDS:
-        return _OVER if event.kind == "opening" else None
+        return _OVER if event.kind == OPENING else None
     try:
         given = read_input(event.kind, event.body)
     except Malformed:

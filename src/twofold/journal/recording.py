@@ -447,9 +447,13 @@ class Recording:
             self._chapter(session_id)
         return shown(self._parts, self._facts, zone)
 
+    def facts(self, session_id: str) -> SessionFacts:
+        """The agent and the directory of a session, as far as the recording has them."""
+        return self._facts.get(session_id) or SessionFacts(self._agent, self._version)
+
     def _note_facts(self, session_id: str, params: Any) -> None:
         """Note what the heading of the session shows."""
-        known = self._facts.get(session_id) or SessionFacts(self._agent, self._version)
+        known = self.facts(session_id)
         cwd = getattr(params, "cwd", None)
         is_setup = not isinstance(params, v1.CreateTerminalRequest)
         self._facts[session_id] = replace(

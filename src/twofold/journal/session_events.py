@@ -22,6 +22,9 @@ from twofold.wire import codec, v2
 from twofold.wire.base import Malformed
 
 UPDATE: Final = "update"
+OPENING: Final = "opening"
+OPENED: Final = "opened"
+"""Before and after what was done to a session that takes the place of the one before."""
 _BARE: Final[dict[str, Input]] = {
     "prompted": Prompted(),
     "cancelled": Cancelled(),
