@@ -3,8 +3,8 @@
 `append` numbers its events and puts them into a queue; it never waits. The thread takes everything
 that is queued and commits it together: at once if the commit is awaited or much is queued, and
 otherwise after a few milliseconds, so that a slow stream of events does not sync the disk for each
-of them. A batch is one statement: it gives the interpreter's lock away once, however many events
-it has, so that a busy event loop hardly delays a commit.
+of them. A batch is one statement, because each statement gives the interpreter's lock away and
+waits for it again, for milliseconds if the event loop is busy.
 
 Everything else that writes goes through the same queue, in order, each in a transaction. What is
 deleted is invisible at once, and removed in small steps between the commits of others.
