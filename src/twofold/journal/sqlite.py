@@ -77,8 +77,8 @@ _INSERT: Final = """
     INSERT INTO events (id, epoch, at, kind, body)
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
         json_extract(value, '$[3]'),
-        substr(?2, json_extract(value, '$[4]'), json_extract(value, '$[5]'))
-    FROM json_each(?1)
+        substr(?, json_extract(value, '$[4]'), json_extract(value, '$[5]'))
+    FROM json_each(?)
 """
 
 
@@ -305,7 +305,7 @@ class _Writer:
                 at += len(body)
                 if text:
                     texts.append((start | seq, storable(text[:LONGEST_TEXT])))
-        values = [_encode(rows).decode(), b"".join(bodies)]
+        values = [b"".join(bodies), _encode(rows).decode()]
         if texts:
             with _Transaction(self._connection):
                 self._connection.execute(_INSERT, values)

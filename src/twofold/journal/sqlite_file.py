@@ -308,7 +308,9 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 def _connect(name: str, *, uri: bool) -> sqlite3.Connection:
     # one thread at a time uses a connection, but not always the same one
-    return sqlite3.connect(name, _PATIENCE, isolation_level=None, check_same_thread=False, uri=uri)
+    return sqlite3.connect(
+        name, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, uri=uri
+    )
 
 
 def _version(path: Path, connection: sqlite3.Connection) -> int:
