@@ -181,6 +181,33 @@ def test_a_keyboard_is_enough(serve: Serve, open_page: OpenPage) -> None:
     expect(page.locator("#follow")).to_be_visible()
 
 
+def test_all_of_a_session_is_printed(serve: Serve, open_page: OpenPage) -> None:
+    page = opened(serve(), open_page)
+    page.context.add_init_script("window.print = () => { window.isPrinted = true; }")
+    ask(page)
+    page.wait_for_selector("#question", timeout=60_000)
+    page.locator("#prompt").evaluate("e => e.blur()")
+    presses: list[Callable[[], None]] = [
+        lambda: page.keyboard.press("Control+p"),
+        lambda: page.get_by_role("button", name="Print").click(),
+    ]
+    for press in presses:
+        with page.context.expect_page() as found:
+            press()
+        printed = found.value
+        printed.wait_for_function("() => window.isPrinted")
+        printed.emulate_media(media="print")
+        text = printed.locator("main").inner_text()
+        for words in (ASK, "Search for “°C”", "test_report.py (new file)", "Run the tests"):
+            assert words in text
+        # what is closed on the screen is open on paper
+        expect(printed.locator(".thought > .text").first).to_be_visible()
+        assert printed.locator("script").count() == 0
+        assert printed.evaluate("window.violations") == []
+        printed.close()
+        page.get_by_role("button", name="This session").click()
+
+
 def test_two_browsers_see_the_same_and_one_answers(serve: Serve, open_page: OpenPage) -> None:
     served = serve()
     first = opened(served, open_page)

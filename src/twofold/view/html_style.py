@@ -109,6 +109,7 @@ footer{border-top:1px solid var(--line);margin-top:2rem}
 pre{margin-left:-.1rem;margin-right:-.1rem}}
 @media print{:root{color-scheme:light}main{max-width:none;padding:0}
 pre,.terminal,.call>.text{max-height:none;white-space:pre-wrap;overflow:visible}
+details::details-content{content-visibility:visible;display:block}
 .diff>span{white-space:pre-wrap;min-width:0}.call,pre{break-inside:auto}h2,h3{break-after:avoid}}
 """
 

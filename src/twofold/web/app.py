@@ -65,6 +65,10 @@ _TYPES: Final = {
     ".json": "application/json",
     ".svg": "image/svg+xml",
 }
+_PRINTED: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'none'"
+)
 _SHOWN_MEDIA: Final = frozenset(
     {
         *("image/png", "image/jpeg", "image/gif", "image/webp"),
@@ -254,6 +258,8 @@ class App:
                 return await self._session_file(request, self.host.find(identity))
             case (("GET" | "HEAD"), ["session", identity, "export"]):
                 return await self._export(request, self.host.find(identity))
+            case (("GET" | "HEAD"), ["session", identity, "print"]):
+                return await self._print(request, self.host.find(identity))
             case (("GET" | "HEAD"), ["session", identity, "media", key, number]):
                 return self._media(self.host.find(identity), key, number)
             case "POST", ["links"]:
@@ -312,15 +318,28 @@ class App:
         if chosen is None:
             known = ", ".join(_SUFFIXES)
             raise Refused(HTTPStatus.BAD_REQUEST, f"A session is exported as one of {known}.")
+        text = await self._document(request, hosted, chosen)
+        suffix, kind = _SUFFIXES[chosen]
+        return _download(text.encode(errors="replace"), kind, f"session.{suffix}")
+
+    async def _print(self, request: Request, hosted: HostedSession) -> Response:
+        """The session as a page by itself, which the page that opens it prints.
+
+        It has no script, and its own policy allows nothing but its own stylesheet; that of the
+        response cannot name it, and forbids all else.
+        """
+        text = await self._document(request, hosted, "html")
+        headers = {"Content-Security-Policy": _PRINTED}
+        return Response(text.encode(errors="replace"), 200, headers, _TYPES[".html"])
+
+    async def _document(self, request: Request, hosted: HostedSession, form: DocumentFormat) -> str:
         await hosted.ready()
         session, facts = hosted.live.session, (hosted.agent_name,)
         async with self._exporting:
             if await request.is_disconnected():
-                return Response()
-            steps = document_steps(session, chosen, cwd=str(hosted.cwd), facts=facts)
-            text = await _in_turns(steps)
-        suffix, kind = _SUFFIXES[chosen]
-        return _download(text.encode(errors="replace"), kind, f"session.{suffix}")
+                return ""
+            steps = document_steps(session, form, cwd=str(hosted.cwd), facts=facts)
+            return await _in_turns(steps)
 
     def _media(self, hosted: HostedSession, key: str, number: str) -> Response:
         parsed = parsed_key(key)

@@ -72,6 +72,7 @@ export class Keys {
 
 /** @param {KeyboardEvent} event */
 function nameOf(event) {
+  if ((event.ctrlKey || event.metaKey) && !event.shiftKey && event.key === "p") return "Ctrl+P";
   if (event.ctrlKey || event.metaKey) return "";
   if (event.altKey) return `Alt+${event.key.replace("Arrow", "")}`;
   return event.key;

@@ -19,6 +19,7 @@ import { Mirror } from "./mirror.js";
 import { NewSession } from "./new_session.js";
 import { Notify } from "./notify.js";
 import { PlanPanel } from "./plan_panel.js";
+import { printSession } from "./print.js";
 import { Questions } from "./questions.js";
 import { Search } from "./search.js";
 import { SessionMenu } from "./session_menu.js";
@@ -366,9 +367,15 @@ class Page {
       { key: "s", words: "the list of sessions", run: () => this.focusSessions() },
       { key: "+", words: "new session", run: () => this.newSession.show() },
       { key: "m", words: "what can be done with this session", run: () => this.menu.show() },
+      { key: "Ctrl+P", words: "print all of the session", run: () => this.print() },
       { key: "Alt+Up", words: "previous session", run: to(-1) },
       { key: "Alt+Down", words: "next session", run: to(1) },
     ];
+  }
+
+  print() {
+    if (this.mirror) printSession(this.mirror.id);
+    else window.print();
   }
 
   focusSessions() {

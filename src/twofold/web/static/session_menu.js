@@ -7,6 +7,7 @@
  */
 
 import { button, byId, el, redraw } from "./elements.js";
+import { printSession } from "./print.js";
 import { titleOf } from "./sessions.js";
 
 const FORMATS = [
@@ -85,6 +86,14 @@ export class SessionMenu {
       item("Rename …", () => this.rename()),
       item("Start the agent again", () => this.sessions.act("restart", session.id)),
       ...exports,
+      button(
+        "Print …",
+        () => {
+          this.menu.hidePopover();
+          printSession(session.id);
+        },
+        { class: "item", "data-part": "print" },
+      ),
       item("Close the session …", () =>
         this.ask("close", "Close this session? Its agent is ended.", "Close it"),
       ),
