@@ -79,6 +79,7 @@ PROCESSES = {
     "transport/test_commands",
     "transport/test_process",
     "transport/test_stdio",
+    "web/test_many_connections",
     "web/test_page_blocks",
     "web/test_page_composer",
     "web/test_page_hostile",

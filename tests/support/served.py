@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -23,6 +24,21 @@ class Served(NamedTuple):
     entry: str
     """The address that lets one browser in, once."""
     environment: dict[str, str]
+    pid: int
+
+    @property
+    def token(self) -> str:
+        """What a program shows to be let in."""
+        folder = Path(self.environment["XDG_STATE_HOME"]) / "twofold" / "serve"
+        return (folder / "token").read_text().strip()
+
+    @property
+    def memory(self) -> int | None:
+        """Bytes of memory that the server uses, where the system shows that."""
+        status = Path(f"/proc/{self.pid}/statm")
+        if not status.exists():
+            return None
+        return int(status.read_text().split()[1]) * resource.getpagesize()
 
     @property
     def url(self) -> str:
@@ -56,7 +72,7 @@ def serving(state: Path, *agent: str, options: tuple[str, ...] = ()) -> Iterator
             printed += line
             found = _addresses(line)
             if found:
-                yield Served(found[-1], environment)
+                yield Served(found[-1], environment, process.pid)
                 return
         raise AssertionError(f"twofold serve printed no address: {printed}")
     finally:
