@@ -79,7 +79,7 @@ async def meeting(agent: twofold.Agent, **options: Any) -> AsyncIterator[Meeting
 
 
 class Slow:
-    """An agent whose prompt `slow` says one word and goes on when it is released."""
+    """An agent whose prompt `slow` sends one word and goes on when it is released."""
 
     def __init__(self, version: Version) -> None:
         self.agent = echo_agent([version])

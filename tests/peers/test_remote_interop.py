@@ -122,21 +122,21 @@ async def test_a_turn_is_cancelled(server: Server) -> None:
 
 
 @in_real_time
-async def test_a_session_is_loaded_with_all_that_was_said_before_the_answer(
+async def test_a_session_is_loaded_and_its_replay_is_complete_before_the_answer(
     server: Server,
 ) -> None:
     async with talking(server) as client:
         session = await client.new_session("/tmp")
         for number in range(30):
             await session.prompt(f"number {number}")
-        said = texts(session.state)
-    assert len(said) == 60
+        before = texts(session.state)
+    assert len(before) == 60
     async with talking(server) as client:
         again = await client.load_session(session.session_id, "/tmp")
-        assert texts(again.state) == said
+        assert texts(again.state) == before
         assert (await again.prompt("more")).text == "echo: more"
         reloaded = await client.load_session(session.session_id, "/tmp")
-        assert texts(reloaded.state) == [*said, "more", "echo: more"]
+        assert texts(reloaded.state) == [*before, "more", "echo: more"]
 
 
 @in_real_time

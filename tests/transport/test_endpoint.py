@@ -102,7 +102,7 @@ def test_a_status_is_explained(status: int, words: str) -> None:
     assert "\x07" not in str(error)
 
 
-def test_a_server_that_wants_a_token_is_told_apart_from_one_that_refuses_it() -> None:
+def test_a_server_that_requires_a_token_gets_other_advice_than_one_that_refuses_it() -> None:
     assert "--token-file" in str(Endpoint("wss://h").refused(401))
 
 

@@ -32,23 +32,23 @@ class Line:
     def __init__(self, server: AcpServer, transport: StreamableHttp) -> None:
         self.server = server
         self.transport = transport
-        self.heard = Recorder()
+        self.recorder = Recorder()
 
     @property
     def messages(self) -> list[Any]:
         """What the receiver got, but for the answer to `initialize`."""
-        lines = [json.loads(line) for line in bytes(self.heard.data).splitlines()]
+        lines = [json.loads(line) for line in bytes(self.recorder.data).splitlines()]
         return [each for each in lines if each.get("id") != 0]
 
     def send(self, *messages: Json) -> None:
         self.transport.write(b"".join(_line(each) for each in messages))
 
     async def got(self, count: int) -> list[Any]:
-        await self.heard.until(lambda: len(self.messages) >= count)
+        await self.recorder.until(lambda: len(self.messages) >= count)
         return self.messages
 
     async def end(self) -> RemoteEnded:
-        error = await self.heard.end()
+        error = await self.recorder.end()
         assert isinstance(error, RemoteEnded)
         return error
 
@@ -83,12 +83,12 @@ async def unopened(
     async with serving(server) as port:
         url = f"http://127.0.0.1:{port}/acp{query}"
         line = Line(server, await StreamableHttp.open(url, token=token, limit=limit))
-        line.transport.start(line.heard)
+        line.transport.start(line.recorder)
         try:
             yield line
         finally:
             await line.transport.close()
-            assert len(line.heard.errors) == 1
+            assert len(line.recorder.errors) == 1
 
 
 @asynccontextmanager
@@ -265,6 +265,21 @@ async def test_a_stream_that_is_gone_holds_no_answer() -> None:
 
 
 @in_real_time
+async def test_a_mark_that_the_server_refuses_holds_no_answer() -> None:
+    async with talking() as line:
+        loading(line)
+        await line.server.stream("s9")
+        await line.server.until(lambda: line.server.posts)
+
+        async def refuse(asked: Asked, reply: Reply) -> None:
+            await reply.send(400)
+
+        line.server.on_post = refuse
+        line.server.open[None].event(answer(5))
+        assert await line.got(1) == [answer(5)]
+
+
+@in_real_time
 async def test_an_answer_on_the_stream_of_the_replay_does_not_wait() -> None:
     async with talking() as line:
         loading(line)
@@ -337,6 +352,19 @@ async def test_the_end_of_a_session_s_stream_fails_what_waits_for_it_and_nothing
         line.send(call(4, "session/prompt", "s1"))
         (await line.server.stream("s1")).event(answer(4))
         await line.got(4)
+
+
+@in_real_time
+async def test_a_stream_that_is_gone_when_it_is_opened_again_fails_what_waits_for_it() -> None:
+    async with in_session() as line:
+        line.send(call(2, "session/prompt", "s1"))
+        await line.server.until(lambda: len(line.server.posts) == 2)
+        line.server.on_get = refusing(404)(line.server)
+        line.server.open["s1"].event(update(1), "e-1")
+        line.server.open["s1"].end()
+        failed = (await line.got(3))[2]
+        assert failed["id"] == 2
+        assert "does not know the session" in error_of(failed)
 
 
 @pytest.mark.parametrize("session", [None, "s1"])
@@ -432,7 +460,7 @@ async def test_a_stream_that_another_reader_keeps_fails_the_requests_of_the_sess
         line.send(call(3, "session/list"))
         await server.until(lambda: server.posts)
         assert [each["id"] for each in server.posts] == [3]
-        assert not line.heard.errors
+        assert not line.recorder.errors
 
 
 @pytest.mark.parametrize(("status", "words"), [(413, "too large"), (400, "400"), (502, "failed")])
@@ -524,7 +552,7 @@ async def test_a_server_that_does_not_accept_initialize_is_explained(
     server.on_initialize = refuse
     async with unopened(server, query="?key=" + SECRET) as line:
         line.send(call(0, "initialize"))
-        error = await line.heard.end()
+        error = await line.recorder.end()
         assert isinstance(error, NotReached)
         assert words in str(error)
         assert error.status == status
@@ -543,7 +571,7 @@ async def test_an_error_of_the_agent_is_its_answer_whatever_the_status_is() -> N
     server.on_initialize = refuse
     async with unopened(server) as line:
         line.send(call(0, "initialize"))
-        await line.heard.until(lambda: b"-32603" in line.heard.data)
+        await line.recorder.until(lambda: b"-32603" in line.recorder.data)
         line.send(call(3, "session/list"))
         assert "initialize" in error_of((await line.got(1))[0])
 
@@ -553,10 +581,10 @@ async def test_nothing_that_listens_is_explained() -> None:
     async with serving(AcpServer()) as port:
         pass
     transport = await StreamableHttp.open(f"http://127.0.0.1:{port}/acp")
-    heard = Recorder()
-    transport.start(heard)
+    recorder = Recorder()
+    transport.start(recorder)
     transport.write(_line(call(0, "initialize")))
-    error = await heard.end()
+    error = await recorder.end()
     assert isinstance(error, NotReached)
     assert "nothing listens" in str(error)
     await transport.close()
@@ -582,7 +610,7 @@ async def test_the_answer_to_initialize_has_the_same_limit() -> None:
     server.on_initialize = large
     async with unopened(server, limit=1000) as line:
         line.send(call(0, "initialize"))
-        assert isinstance(await line.heard.end(), NotReached)
+        assert isinstance(await line.recorder.end(), NotReached)
 
 
 @in_real_time
@@ -610,9 +638,9 @@ async def test_a_server_that_is_slow_pauses_the_writer() -> None:
         line.server.on_post = wait
         line.send({"method": "_x", "params": "x" * HIGH_WATER})
         line.send({"method": "_y"})
-        assert line.heard.calls == ["pause_writing"]
+        assert line.recorder.calls == ["pause_writing"]
         release.set()
-        await line.heard.until(lambda: "resume_writing" in line.heard.calls)
+        await line.recorder.until(lambda: "resume_writing" in line.recorder.calls)
 
 
 @in_real_time
@@ -630,12 +658,12 @@ async def test_closing_does_not_wait_for_a_server_that_never_answers(
         line.send(call(0, "initialize"))
         await server.until(lambda: server.asked)
         await line.transport.close()
-        assert line.heard.errors == [None]
+        assert line.recorder.errors == [None]
 
 
 @in_real_time
 async def test_what_is_no_message_is_passed_on_for_the_peer_to_report() -> None:
     async with talking() as line:
         line.server.open[None].raw(b"data: <html>\n\n")
-        await line.heard.until(lambda: b"<html>\n" in line.heard.data)
-        assert not line.heard.errors
+        await line.recorder.until(lambda: b"<html>\n" in line.recorder.data)
+        assert not line.recorder.errors

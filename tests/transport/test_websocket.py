@@ -42,19 +42,19 @@ class Line:
 
     def __init__(self, transport: WebSocket) -> None:
         self.transport = transport
-        self.heard = Recorder()
-        transport.start(self.heard)
+        self.recorder = Recorder()
+        transport.start(self.recorder)
 
     @property
     def lines(self) -> list[bytes]:
-        return bytes(self.heard.data).split(b"\n")[:-1]
+        return bytes(self.recorder.data).split(b"\n")[:-1]
 
     async def got(self, count: int) -> list[bytes]:
-        await self.heard.until(lambda: len(self.lines) >= count)
+        await self.recorder.until(lambda: len(self.lines) >= count)
         return self.lines
 
     async def end(self) -> RemoteEnded:
-        error = await self.heard.end()
+        error = await self.recorder.end()
         assert isinstance(error, RemoteEnded)
         return error
 
@@ -68,7 +68,7 @@ async def talking(script: Script = echo, **options: Any) -> AsyncIterator[Line]:
             yield line
         finally:
             await line.transport.close()
-            assert len(line.heard.errors) == 1
+            assert len(line.recorder.errors) == 1
 
 
 async def opened(port: int, **options: Any) -> WebSocket:
@@ -108,7 +108,7 @@ async def test_the_id_the_token_and_no_compression_are_agreed_at_the_beginning()
         assert transport.connection_id == "c1"
         line = Line(transport)
         await transport.close()
-        assert line.heard.errors == [None]
+        assert line.recorder.errors == [None]
     [headers] = seen
     assert headers["Authorization"] == f"Bearer {SECRET}"
     assert "Sec-WebSocket-Extensions" not in headers
@@ -187,9 +187,9 @@ async def test_a_server_waits_while_reading_is_paused_and_nothing_is_lost() -> N
             before = sent
             await asyncio.sleep(0.1)
         assert sent < count - 1
-        assert line.heard.pieces == 0
+        assert line.recorder.pieces == 0
         line.transport.resume_reading()
-        await line.heard.until(lambda: line.heard.pieces == count)
+        await line.recorder.until(lambda: line.recorder.pieces == count)
         assert [int(each.split()[0]) for each in line.lines] == list(range(count))
 
 
@@ -205,9 +205,9 @@ async def test_a_server_that_does_not_read_pauses_the_writer() -> None:
     async with talking(script) as line:
         for _ in range(100):
             line.transport.write(b'"%b"\n' % (b"x" * HIGH_WATER))
-        assert line.heard.calls == ["pause_writing"]
+        assert line.recorder.calls == ["pause_writing"]
         read.set()
-        await line.heard.until(lambda: "resume_writing" in line.heard.calls)
+        await line.recorder.until(lambda: "resume_writing" in line.recorder.calls)
 
 
 # ---- ends
@@ -303,7 +303,7 @@ async def test_closing_sends_what_was_written_and_does_not_wait_for_a_server_tha
         line.transport.write(b'"last"\n')
         await line.transport.close()
         await line.transport.close()
-        assert line.heard.errors == [None]
+        assert line.recorder.errors == [None]
         over.set()
     assert got == ['"last"']
 

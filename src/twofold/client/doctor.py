@@ -721,6 +721,7 @@ async def program_version(path: str, cwd: Path) -> str:
             path,
             "--version",
             cwd=cwd,
+            env=environment({}),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -751,7 +752,7 @@ def _advice_remote(error: TwofoldError) -> str:
     if isinstance(error, NoAnswer):
         return f"Is the URL that of an ACP agent? {_MORE_TIME}"
     if isinstance(error, ConnectionEnded):
-        return "The log of the server may say more."
+        return "The log of the server may have more."
     return "" if isinstance(error, NotReached) else _advice(error)
 
 

@@ -38,7 +38,7 @@ class EventStream:
     Attributes:
         last_id: The id of the last event that had one, to be sent when the stream is opened again.
         commented: Whether there was a comment: the server sends them to show that it is there.
-        retry: After how many seconds the server wants a new connection; None if it did not say so.
+        retry: After how many seconds the server wants a new connection; None if it sent none.
     """
 
     def __init__(self, limit: int, last_id: bytes = b"") -> None:

@@ -77,6 +77,8 @@ _ATTACH = frozenset({"session/load", "session/resume"})
 _OPEN = frozenset({"session/new", "session/fork"})
 _CLOSE = frozenset({"session/close", "session/delete"})
 _BARRIER = "_twofold/barrier"
+_MARK = "twofold-barrier-"
+"""How the ids of requests begin that mark the end of a replay: their answers are not passed on."""
 
 
 class StreamableHttp:
@@ -274,6 +276,8 @@ class StreamableHttp:
 
     def _fail(self, identity: RequestId, reason: str) -> None:
         """Answer a request that the server will not answer."""
+        if self._is_mark(identity):
+            return
         self._pending.pop(identity, None)
         error = RequestError(INTERNAL_ERROR, f"The server did not accept the request: {reason}")
         self._pass_on(connection.fail(identity, error))
@@ -401,19 +405,14 @@ class StreamableHttp:
             return self._goes_on_after(stream, outcome)
         regular = outcome == "" and whole
         reason = outcome or "the server closed the stream of its messages."
-        waiting = [
-            identity
-            for identity, sent in self._pending.items()
-            if stream.session in (None, sent.session)
-        ]
+        waiting = any(stream.session in (None, sent.session) for sent in self._pending.values())
         if stream.last_id or (regular and not waiting):
             if stream.tries < TRIES:
                 return True
             self._end(RemoteEnded(self.endpoint.shown, reason))
         elif regular and stream.session is not None:
             self._drop_stream(stream, found=True)  # the next message opens it again
-            for identity in waiting:
-                self._fail(identity, "it closed the stream of the session.")
+            self._fail_session(stream.session, "it closed the stream of the session.")
         else:
             self._end(RemoteEnded(self.endpoint.shown, reason))
         return False
@@ -421,7 +420,10 @@ class StreamableHttp:
     def _goes_on_after(self, stream: "_Stream", refused: "_Refused") -> bool:
         status, session = refused.status, stream.session
         if status == 404 and session is not None:
+            was_open = stream.opened.done()
             self._drop_stream(stream, found=False)
+            if was_open:
+                self._fail_session(session, "it does not know the session any more (status 404).")
             return False
         if status in (409, 429) or status >= 500:
             if stream.tries < TRIES:
@@ -429,13 +431,16 @@ class StreamableHttp:
             if session is not None:
                 self._drop_stream(stream, found=True)
                 words = "another client reads the session" if status == 409 else "it failed"
-                for identity, sent in list(self._pending.items()):
-                    if sent.session == session:
-                        self._fail(identity, f"{words} (status {status}).")
+                self._fail_session(session, f"{words} (status {status}).")
                 return False
         reason = _gone(status) or self.endpoint.why(status, refused.detail)
         self._end(RemoteEnded(self.endpoint.shown, reason, status))
         return False
+
+    def _fail_session(self, session: str, reason: str) -> None:
+        for identity, sent in list(self._pending.items()):
+            if sent.session == session:
+                self._fail(identity, reason)
 
     # ---- delivering
 
@@ -495,7 +500,7 @@ class StreamableHttp:
         An agent refuses this one, because it does not know the method.
         """
         self._marks += 1
-        mark = f"twofold-{self._marks}"
+        mark = f"{_MARK}{self._marks}"
         stream.last_at = asyncio.get_running_loop().time()
         self._held[mark] = _Held(line, stream)
         params = json.dumps({"sessionId": stream.session}).encode()
@@ -514,7 +519,7 @@ class StreamableHttp:
             loop.call_at(max(until, loop.time() + FIRST_DELAY), self._watch, mark)
 
     def _is_mark(self, identity: RequestId) -> bool:
-        if not isinstance(identity, str) or identity not in self._held:
+        if not isinstance(identity, str) or not identity.startswith(_MARK):
             return False
         self._pending.pop(identity, None)
         self._release(identity)
@@ -551,6 +556,8 @@ class StreamableHttp:
     async def _leave(self) -> None:
         """Delete the connection, if there is one."""
         left, self.connection_id = self.connection_id, None
+        self._pending.clear()
+        self._asked.clear()
         streams = [stream for stream in self._streams.values() if stream.task is not None]
         for stream in streams:
             self._drop_stream(stream, found=False)
@@ -639,7 +646,10 @@ def _single(line: bytes) -> list[bytes]:
     bare = line.strip()
     if bare[:1] != b"[":
         return [bare] if bare else []
-    return [bytes(entry) for entry in msgspec.json.decode(bare, type=list[msgspec.Raw])]
+    try:
+        return [bytes(entry) for entry in msgspec.json.decode(bare, type=list[msgspec.Raw])]
+    except msgspec.DecodeError:  # no message, either
+        return []
 
 
 def _is_answer(line: bytes, identity: RequestId) -> bool:
