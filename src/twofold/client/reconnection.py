@@ -140,9 +140,9 @@ class Reconnection:
 
     def _leave(self, opened: OpenSession, lost: RemoteEnded, error: TwofoldError) -> None:
         """Close a session that cannot be resumed."""
-        reason = f"the session {opened.session_id} could not be resumed afterwards: {error}"
+        reason = f"The session could not be resumed afterwards: {error}"
         self._agent.report(Problem("answer", reason, opened.session_id, error))
-        opened.end(RemoteEnded(lost.url, f"{lost.reason} And {reason}", lost.code))
+        opened.end(RemoteEnded(lost.url, f"{lost.reason} {reason}", lost.code))
 
     def _give_up(self, lost: RemoteEnded, last: TwofoldError) -> None:
         self._over = True

@@ -73,7 +73,10 @@ class RemoteEnded(ConnectionEnded):
     """
 
     def __init__(self, url: str, reason: str, code: int | None = None) -> None:
-        super().__init__(f"The connection to the agent at {url} ended: {reason}")
+        super().__init__(
+            f"The connection to the agent at {url} ended: {reason} What was requested gets no"
+            " response."
+        )
         self.url = url
         self.reason = reason
         self.code = code
