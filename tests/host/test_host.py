@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.hosted import Page
 from tests.support.real_time import in_real_time
+from tests.support.socket_agent import echo_agent, reachable
 from twofold.client.launch import Launch
 from twofold.errors import LocalError
 from twofold.host.agent_choice import ChosenAgent
@@ -159,6 +160,31 @@ async def test_an_agent_that_crashes_in_a_turn_is_started_again(
         await until(hosted, lambda: len(remarks(hosted)) > before)
         texts = [getattr(entry, "text", "") for entry in hosted.live.session.entries]
         assert any("one" in text for text in texts), "the session was loaded again"
+
+
+@in_real_time
+async def test_an_agent_at_a_url_is_hosted_and_connected_to_again(tmp_path: Path) -> None:
+    async with reachable(echo_agent(), "sesame") as served:
+        host = Host([f"{served.url}?key=secret"], token="sesame", cwd=tmp_path)
+        try:
+            hosted = await host.new_session()
+            await turn(hosted, "one")
+            assert host.default_name == f"{served.url}?…"
+            assert hosted.agent_name == host.default_name
+            served.refuse = 401
+            served.cut()
+            await state(hosted, "failed")
+            assert "broke it off" in (hosted.failure or "")
+            host.restart(hosted.id)
+            await until(hosted, lambda: "401" in (hosted.failure or ""))
+            served.refuse = None
+            host.restart(hosted.id)
+            await state(hosted, "idle")
+            await turn(hosted, "two")
+            texts = [getattr(entry, "text", "") for entry in hosted.live.session.entries]
+            assert texts == ["one", "echo: one", "two", "echo: two"]
+        finally:
+            await host.close()
 
 
 @in_real_time
