@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.support.any_records import RECORDS
 from tests.support.recordings import (
     TEXT,
     Json,
@@ -19,6 +22,7 @@ from tests.support.recordings import (
     update,
     words,
 )
+from twofold.convert.versions import Dialect
 from twofold.journal.inspection import (
     SUMMARY,
     BadFilter,
@@ -29,6 +33,7 @@ from twofold.journal.inspection import (
     state_of,
 )
 from twofold.journal.script import with_member
+from twofold.term.wire_lines import detail_rows, message_text
 
 HELLO_V1 = answer(1, protocolVersion=1, agentInfo={"name": "a", "version": "2"})
 HELLO_V2 = answer(1, protocolVersion=2, info={"name": "a", "version": "2"}, capabilities={})
@@ -176,6 +181,19 @@ def test_of_a_real_conversation_every_record_is_there_and_only_the_wrong_prompt_
     assert dict(inspector.recording.sessions) == folded(data)
     for each in inspector.recording.sessions.values():
         assert state_of(each)["state"] == "idle"
+
+
+@given(records=st.lists(RECORDS, max_size=12), dialect=st.sampled_from([None, "1", "2", "guide"]))
+def test_no_recording_makes_it_raise(records: list[Any], dialect: Dialect | None) -> None:
+    lines = [json.dumps(each).encode() for each in records]
+    inspector = Inspector(dialect, keeps_state=True)
+    found = []
+    for each in inspector.read_all(lines):
+        found.append(each)
+        for width in (40, None):
+            assert list(detail_rows(inspector.detail(each), width))
+        assert json.loads(message_text(each))["number"] == len(found)
+    assert len(found) >= len(lines) - records.count([])
 
 
 # ---- filters -----------------------------------------------------------------------------------

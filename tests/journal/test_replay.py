@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.any_records import JUNK, MESSAGES, RECORDS
 from tests.support.recordings import (
     TEXT,
     Json,
@@ -774,3 +775,59 @@ def test_whatever_a_client_does_every_request_of_it_gets_one_answer(
         talk.send(cancel("s")).send(cancel("s2"))
     for identity in sent:
         talk.to(identity)
+
+
+@given(
+    records=st.lists(RECORDS, max_size=12),
+    messages=st.lists(MESSAGES, max_size=10),
+    loop=st.booleans(),
+)
+def test_no_recording_and_no_client_makes_a_replay_raise(
+    records: list[Any], messages: list[Json], loop: bool
+) -> None:
+    data = b"".join(json.dumps(each).encode() + b"\n" for each in records)
+    talk = Talk(data, loop=loop, strict=len(records) % 2 == 0)
+    for message in messages:
+        talk.send(message).wait()
+    for each in talk.lines:
+        assert each.endswith(b"\n")
+
+
+def mutated(steps: list[tuple[str, Json]], data: st.DataObject) -> list[tuple[str, Json]]:
+    """Messages, some of them left out, repeated, in another place, or with junk in them."""
+    made = list(steps)
+    for _ in range(data.draw(st.integers(0, 4))):
+        place = data.draw(st.integers(0, len(made) - 1))
+        way, message = made[place]
+        match data.draw(st.sampled_from(["drop", "repeat", "move", "turn", "junk"])):
+            case "drop" if len(made) > 1:
+                del made[place]
+            case "repeat":
+                made.insert(place, made[place])
+            case "move":
+                made.insert(data.draw(st.integers(0, len(made) - 1)), made.pop(place))
+            case "turn":
+                made[place] = ("c2a" if way == "a2c" else "a2c", message)
+            case "junk":
+                member = data.draw(st.sampled_from(sorted(message)))
+                inner = message[member]
+                if isinstance(inner, dict) and inner:
+                    name = data.draw(st.sampled_from(sorted(inner)))
+                    made[place] = (way, {**message, member: {**inner, name: data.draw(JUNK)}})
+                elif member not in ("jsonrpc", "method"):
+                    made[place] = (way, {**message, member: data.draw(JUNK)})
+    return made
+
+
+@given(turns=TURNS, data=st.data(), loop=st.booleans(), strict=st.booleans())
+def test_a_recording_that_is_broken_anywhere_makes_no_replay_raise(
+    turns: list[tuple[str, list[str]]], data: st.DataObject, loop: bool, strict: bool
+) -> None:
+    steps = [*HELLO, ("c2a", new(9)), ("a2c", answer(9, sessionId="s2"))]
+    for number, (session, items) in enumerate(turns):
+        steps += turn(number, items, session)
+    talk = Talk(tape(*mutated(steps, data)), loop=loop, strict=strict)
+    for way, message in mutated(steps, data):
+        if way == "c2a":
+            talk.send(message).wait()
+    assert all(line.endswith(b"\n") for line in talk.lines)
