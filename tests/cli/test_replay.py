@@ -153,6 +153,20 @@ async def test_what_a_client_of_the_same_version_receives_is_byte_for_byte_what_
     assert sent[2] == wanted
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@in_real_time
+async def test_it_can_speak_only_one_version_with_the_client(version: Version) -> None:
+    ours, theirs = memory_pair()
+    script = read_script(tape(*HELLO).splitlines())
+    options = MAX._replace(version=version)
+    playing = asyncio.create_task(play(script, options, theirs, lambda text: None))
+    async with twofold.connect(ours) as client:
+        session = await client.new_session(cwd="/")
+        assert (await session.prompt("hi")).text == "hello"
+        assert client.protocol_version == version
+    await playing
+
+
 @in_real_time
 async def test_the_requests_of_a_batch_are_answered_by_one_batch() -> None:
     ours, theirs = memory_pair()

@@ -138,6 +138,14 @@ def test_lines_that_cannot_be_read_are_counted_too() -> None:
     assert found[0].faults[0].reason.startswith("not JSON")
 
 
+def test_a_line_that_cannot_be_read_is_kept_whole() -> None:
+    line = b"{" * 1000
+    inspector = Inspector()
+    (found,) = inspector.read_all([line])
+    assert (found.size, len(found.summary)) == (1000, SUMMARY)
+    assert inspector.detail(found).raw == line
+
+
 def test_the_version_of_early_lines_is_found_in_later_ones() -> None:
     ambiguous: Json = {
         "sessionUpdate": "tool_call_update",
@@ -233,7 +241,7 @@ def test_filters_choose_messages_that_pass_all_of_them(
     shown = [
         each.number
         for each in inspector.read_all(tape(*MESSAGES).splitlines())
-        if inspector.entry is not None and selection.holds(each, inspector.entry.raw)
+        if selection.holds(each, inspector.raw)
     ]
     assert shown == numbers
 

@@ -83,10 +83,9 @@ def print_messages(lines: Iterable[bytes], asked: Asked, printing: Printing) -> 
         for message in inspector.read_all(lines):
             if message.kind == "unreadable":
                 status = BAD_INPUT
-            raw = inspector.entry.raw if inspector.entry is not None else b""
             if asked.message is not None and message.number != asked.message:
                 continue
-            if asked.message is not None or selection.holds(message, raw):
+            if asked.message is not None or selection.holds(message, inspector.raw):
                 found = True
                 yield message
             if asked.message is not None:

@@ -109,8 +109,8 @@ class Inspector:
     def __init__(self, dialect: Dialect | None = None, *, keeps_state: bool = False) -> None:
         self.recording = Recording(dialect) if keeps_state else None
         """The sessions so far, if they are added up."""
-        self.entry: Entry | None = None
-        """The last entry."""
+        self.raw = b""
+        """The bytes of the last message or record, or of the line that could not be read."""
         self._converted: list[Out] = []
         self._dialect = dialect
         self._detector = Detector(dialect)
@@ -153,7 +153,7 @@ class Inspector:
         except Malformed as error:
             self._number += 1
             faults = [Fault(error.path, error.reason)]
-            self.entry, self._converted = None, []
+            self.raw, self._converted = data, []
             text = data[:SUMMARY].decode(errors="replace").strip()
             yield Inspected(
                 *(self._number, line, "unreadable", None, ""),
@@ -164,7 +164,7 @@ class Inspector:
             return
         for entry in entries:
             self._number += 1
-            self.entry = entry
+            self.raw = entry.raw
             yield self._inspected(entry)
 
     def detail(self, message: Inspected) -> Detail:
@@ -173,10 +173,8 @@ class Inspector:
         Args:
             message: The last one that was read.
         """
-        entry = self.entry
-        raw = entry.raw if entry is not None else message.summary.encode()
         converted = [write_message(out.message) for out in self._converted]
-        detail = Detail(message, raw, self._version(), converted)
+        detail = Detail(message, self.raw, self._version(), converted)
         sessions = self.recording.sessions if self.recording is not None else {}
         if message.session is not None and message.session in sessions:
             detail.state = state_of(sessions[message.session])
