@@ -175,10 +175,10 @@ async def test_an_agent_at_a_url_is_hosted_and_connected_to_again(tmp_path: Path
             served.cut()
             await state(hosted, "failed")
             assert "broke it off" in (hosted.failure or "")
-            host.restart(hosted.id)
+            await host.restart(hosted.id)
             await until(hosted, lambda: "401" in (hosted.failure or ""))
             served.refuse = None
-            host.restart(hosted.id)
+            await host.restart(hosted.id)
             await state(hosted, "idle")
             await turn(hosted, "two")
             texts = [getattr(entry, "text", "") for entry in hosted.live.session.entries]
