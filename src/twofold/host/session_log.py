@@ -166,6 +166,8 @@ class SessionWriter:
 
     def input(self, given: Input, changes: Changes) -> None:
         """Something was done to the session (`OnInput`)."""
+        if not self.keeps or self.is_paused:
+            return
         self._put(*write_input(given))
         if isinstance(given, StartedOver):
             self._entries, self._terminals = 0, frozenset()
@@ -174,6 +176,8 @@ class SessionWriter:
 
     def opened(self, session_id: str, inputs: Iterable[Input], *, keep: bool) -> None:
         """The agent opened another session, to which `inputs` were done; see `Recovery`."""
+        if not self.keeps or self.is_paused:
+            return
         self._entries, self._terminals = 0, frozenset()
         self._put(OPENING, write_facts(session=session_id))
         for given in inputs:
