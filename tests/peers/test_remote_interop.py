@@ -190,3 +190,22 @@ async def test_a_connection_that_is_cut_is_made_again_and_its_sessions_go_on(
             assert texts(idle.state) == ["hello", "echo: hello", "more", "echo: more"]
             assert texts(busy.state)[0] == "slow"
             assert not busy.closed
+
+
+@in_real_time
+async def test_a_turn_is_cancelled_while_it_waits_for_a_permission(server: Server) -> None:
+    asked = asyncio.Event()
+
+    async def ask(question: Question) -> PermissionOption | None:
+        asked.set()
+        await asyncio.Event().wait()  # until it is cancelled
+        return None
+
+    async with twofold.connect(server.url, ask=ask) as client:
+        session = await client.new_session("/tmp")
+        turn = asyncio.create_task(session.prompt("slow-permission"))
+        await asked.wait()
+        await session.cancel()
+        assert (await turn).stop_reason == "cancelled"
+        assert not [each for each in session.state.permissions.values() if each.pending]
+        assert (await session.prompt("hello")).text == "echo: hello"
