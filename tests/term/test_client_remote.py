@@ -68,3 +68,16 @@ def test_an_agent_that_is_not_reached_at_first_is_an_error(tmp_path: Path) -> No
     with Stage([*RUN, "ws://127.0.0.1:1/acp"], columns=90, rows=20, cwd=tmp_path) as stage:
         assert stage.wait_end() == 7
     assert "nothing listens on port 1" in stage.text.replace("\n", " ")
+
+
+def test_the_directory_of_the_session_may_be_there_only(
+    remote: SocketAgent, tmp_path: Path
+) -> None:
+    command = [*RUN, "--cwd", "/srv/elsewhere", remote.url]
+    with Stage(command, columns=90, rows=50, cwd=tmp_path) as stage:
+        say(stage, "look at @notes.txt", "echo: look at @notes.txt")
+        stage.type("!pwd")
+        stage.press("enter")
+        stage.wait_for("The command cannot be run")
+        leave(stage)
+    assert "Traceback" not in stage.text
