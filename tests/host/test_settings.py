@@ -95,7 +95,7 @@ WRONG = {
         1,
         (
             "the settings have no key 'zzz'. There are agent, agents, rules, mcp, keys, theme,"
-            " notifications, window_title, registry, trust."
+            " notifications, serve, window_title, registry, trust."
         ),
     ),
     '[agents.x]\ncommnd = ["a"]': (
@@ -142,6 +142,17 @@ WRONG = {
         "notifications.after must be a number, not a date or time.",
     ),
     "[notifications]\nbell = 'no'": (2, "notifications.bell must be true or false, not a text."),
+    "[serve]\nkeep = '90'": (
+        2,
+        "serve.keep: '90' is not understood. Write it as in 90d, 12h, 30m or 45s.",
+    ),
+    "[serve]\nkeep_size = '5X'": (
+        2,
+        "serve.keep_size: '5X' is not understood. Write it as in 10G, 500M or 64K.",
+    ),
+    "[serve]\nagents = 0": (2, "serve.agents must be at least 1."),
+    "[serve]\nport = 99999": (2, "serve.port must be from 0 to 65535."),
+    "[serve]\nqueued = 'all'": (2, "serve.queued must be a whole number, not a text."),
     "[notifications]\nafter = -1": (2, "notifications.after must not be less than 0."),
     "[notifications]\nafter = nan": (2, "notifications.after must not be less than 0."),
 }

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, cast
@@ -33,29 +33,24 @@ def seconds(context: click.Context, option: click.Parameter, value: float | None
     return value
 
 
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_SIZES: Final = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
-
-
 def duration(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Seconds of a duration such as `90d`, `12h`, `30m` or `45s`."""
-    return None if text is None else _amount(text, _UNITS, "90d, 12h, 30m or 45s")
+    """The seconds of a duration such as `90d`."""
+    from twofold.host.amounts import BadAmount, parse_duration
+
+    try:
+        return None if text is None else parse_duration(text)
+    except BadAmount as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def size_in_bytes(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    """Bytes of a size such as `10G` or `500M`."""
-    return None if text is None else int(_amount(text.upper(), _SIZES, "10G, 500M or 64K"))
+    """The bytes of a size such as `10G`."""
+    from twofold.host.amounts import BadAmount, parse_size
 
-
-def _amount(text: str, units: Mapping[str, int], examples: str) -> float:
-    number, unit = text[:-1], units.get(text[-1:])
     try:
-        amount = float(number)
-    except ValueError:
-        amount = 0.0
-    if unit is None or not 0 < amount < 1e9:
-        raise click.BadParameter(f"{text!r} is not understood. Write it as in {examples}.")
-    return amount * unit
+        return None if text is None else parse_size(text)
+    except BadAmount as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _read_token(context: click.Context, option: click.Parameter, file: Path | None) -> str | None:

@@ -75,6 +75,8 @@ class Served(Struct, frozen=True):
     """How many bytes all sessions may have."""
     idle_after: float | None
     """After how many seconds without work an agent is ended."""
+    limits: Any  # Limits
+    """How much it does at once."""
 
 
 async def run_server(served: Served, output: Output) -> int:
@@ -110,6 +112,7 @@ async def run_server(served: Served, output: Output) -> int:
             version=version,
             journal=journal,
             idle_after=served.idle_after,
+            limits=served.limits,
         )
         app = App(host, access, behind_proxy=bool(served.proxy), home=served.home)
         server = Server(app, listening, tls=tls, tokens=folder if tokens else None)

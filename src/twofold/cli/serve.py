@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from twofold.cli.run_server import Served
 
 PORT: Final = 8377
+IDLE_AFTER: Final = "30m"
 _NEEDED: Final = frozenset({"starlette", "uvicorn", "websockets", "h11", "anyio"})
 
 
@@ -106,9 +107,8 @@ class NeedsExtra(LocalError):
     "--idle-after",
     metavar="DURATION",
     callback=duration,
-    default="30m",
-    show_default=True,
-    help="End an agent without work after this time; the next prompt starts it again.",
+    help="End an agent without work after this time; the next prompt starts it again."
+    "  [default: 30m]",
 )
 @click.option(
     "--link",
@@ -163,6 +163,8 @@ def _run(command: tuple[str, ...], dashes: bool, options: dict[str, Any], output
 def _served(command: tuple[str, ...], dashes: bool, options: dict[str, Any]) -> "Served":
     from twofold.cli.run_server import Served
     from twofold.host.agent_choice import choose_agent
+    from twofold.host.amounts import parse_duration, parse_size
+    from twofold.host.host import Limits
     from twofold.host.settings import load
 
     settings = load(options["cwd"])
@@ -171,6 +173,7 @@ def _served(command: tuple[str, ...], dashes: bool, options: dict[str, Any]) -> 
     choose_agent(command, dashes=dashes, settings=settings, token=token)
     policy_of(settings, options)  # its files have to be readable
     version = options["version"]
+    wanted = settings.values.serve
     return Served(
         words=command,
         dashes=dashes,
@@ -179,7 +182,7 @@ def _served(command: tuple[str, ...], dashes: bool, options: dict[str, Any]) -> 
         policy=lambda own: policy_of(own, options),
         version=int(version) if version else None,
         address=options["host"],
-        port=PORT if options["port"] is None else options["port"],
+        port=_first(options["port"], wanted.port, PORT),
         cert=options["tls_cert"],
         key=options["tls_key"],
         names=options["names"],
@@ -187,11 +190,21 @@ def _served(command: tuple[str, ...], dashes: bool, options: dict[str, Any]) -> 
         has_access=not options["insecure_no_auth"],
         opens=not options["no_open"] and has_desktop(os.environ),
         home=os.path.expanduser("~"),
-        journal=options["journal"],
-        keep=options["keep"],
-        keep_size=options["keep_size"],
-        idle_after=options["idle_after"],
+        journal=options["journal"] or settings.journal_file,
+        keep=_first(options["keep"], wanted.keep and parse_duration(wanted.keep)),
+        keep_size=_first(options["keep_size"], wanted.keep_size and parse_size(wanted.keep_size)),
+        idle_after=_first(options["idle_after"], parse_duration(wanted.idle_after or IDLE_AFTER)),
+        limits=Limits(
+            agents=_first(wanted.agents, Limits().agents),
+            sessions=_first(wanted.sessions, Limits().sessions),
+            queued=_first(wanted.queued, Limits().queued),
+        ),
     )
+
+
+def _first(*values: Any) -> Any:
+    """The first value that is given."""
+    return next((value for value in values if value is not None), None)
 
 
 # ---- options that go together --------------------------------------------------------------------

@@ -24,6 +24,7 @@ from msgspec.structs import fields, replace
 
 from twofold.errors import LocalError
 from twofold.host import toml_lines
+from twofold.host.amounts import BadAmount, parse_duration, parse_size
 from twofold.host.client_keys import BadKey, Bindings
 from twofold.policy import BadRule, Rule, parse_rule
 from twofold.transport.endpoint import BadUrl, Endpoint
@@ -127,6 +128,30 @@ class NotificationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = 10.0
 
 
+class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The server of `twofold serve`, in the table `[serve]`; its options come before these."""
+
+    port: Annotated[int | None, Meta(description="The port that it listens on.")] = None
+    journal: Annotated[str | None, Meta(description="The file in which it keeps sessions.")] = None
+    keep: Annotated[
+        str | None,
+        Meta(description="How long sessions are kept in which nothing happens: 90d, 12h."),
+    ] = None
+    keep_size: Annotated[
+        str | None, Meta(description="How much all sessions may need: 10G, 500M.")
+    ] = None
+    idle_after: Annotated[
+        str | None, Meta(description="After how long an agent without work is ended: 30m.")
+    ] = None
+    agents: Annotated[int | None, Meta(description="How many agents may run at once.")] = None
+    sessions: Annotated[
+        int | None, Meta(description="How many sessions may be open at once; cold ones are not.")
+    ] = None
+    queued: Annotated[
+        int | None, Meta(description="How many prompts may be queued in a session.")
+    ] = None
+
+
 class SettingsFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of Twofold."""
 
@@ -145,6 +170,7 @@ class SettingsFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Theme, Meta(description="The colors of the terminal client; auto asks the terminal.")
     ] = "auto"
     notifications: NotificationSettings = NotificationSettings()
+    serve: ServeSettings = ServeSettings()
     window_title: Annotated[
         bool, Meta(description="Whether the terminal client sets the title of its window.")
     ] = True
@@ -210,6 +236,12 @@ class Settings(Struct, frozen=True, kw_only=True):
         if self.values.registry is None:
             return None
         return self._beside(self.values.registry)
+
+    @property
+    def journal_file(self) -> Path | None:
+        """The journal of the server; a relative path is relative to the user's file."""
+        journal = self.values.serve.journal
+        return None if journal is None else self._beside(journal)
 
     def token_file(self, name: str) -> Path | None:
         """The file with the token of an agent; a relative path is relative to the user's file."""
@@ -436,9 +468,27 @@ def _check_values(source: _Source) -> None:
         Bindings(source.file.keys)
     except BadKey as error:
         raise source.error(("keys", error.action), error.reason) from None
+    _check_serve(source)
     if not source.file.notifications.after >= 0:  # NaN is none either
         keys = ("notifications", "after")
         raise source.error(keys, f"{_dotted(keys)} must not be less than 0.")
+
+
+def _check_serve(source: _Source) -> None:
+    serve = source.file.serve
+    parsers = {"keep": parse_duration, "idle_after": parse_duration, "keep_size": parse_size}
+    for key, parse in parsers.items():
+        value = getattr(serve, key)
+        try:
+            if value is not None:
+                parse(value)
+        except BadAmount as error:
+            raise source.error(("serve", key), f"serve.{key}: {error}") from None
+    for key in ("agents", "sessions", "queued"):
+        if getattr(serve, key) is not None and getattr(serve, key) < 1:
+            raise source.error(("serve", key), f"serve.{key} must be at least 1.")
+    if serve.port is not None and not 0 <= serve.port < 65536:
+        raise source.error(("serve", "port"), "serve.port must be from 0 to 65535.")
 
 
 def _right_key(key: str, known: Sequence[str]) -> str:
@@ -454,6 +504,7 @@ _WORDS: Final[dict[Any, str]] = {
     str: "a text in quotes",
     bool: "true or false",
     float: "a number",
+    int: "a whole number",
     list: "a list of texts",
     dict: "a table",
 }
