@@ -50,3 +50,14 @@ def test_an_amount_that_is_not_understood_is_wrong_usage(option: str, value: str
     result = twofold("serve", option, value)
     assert result.exit_code == 2
     assert "Write it as in" in result.stderr
+
+
+def test_the_settings_name_the_journal_and_an_option_comes_before_them(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('[serve]\njournal = "kept/mine.db"\nidle_after = "1h"\nagents = 2\n')
+    env = {"TWOFOLD_SETTINGS": str(file)}
+    with serving(tmp_path, "--no-open", env=env):
+        assert (tmp_path / "kept" / "mine.db").exists()
+    other = tmp_path / "other.db"
+    with serving(tmp_path, "--no-open", "--journal", str(other), env=env):
+        assert other.exists()
