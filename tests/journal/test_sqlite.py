@@ -431,6 +431,27 @@ async def test_a_deletion_that_a_crash_interrupted_is_finished(path: Path) -> No
 
 
 @in_real_time
+async def test_a_deletion_that_a_failure_interrupted_is_finished(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(connection: sqlite3.Connection, *, indexed: bool) -> bool:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    async with journal_at(path, "s") as journal:
+        await journal.append("s", entries(*"abc"))
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite, "_clean", failing)
+            with pytest.raises(JournalFailed, match="disk I/O error"):
+                await journal.delete("s")
+        assert await journal.sessions() == []
+        await journal.resume()
+        with closing(sqlite3.connect(path)) as connection:
+            for table in ("events", "doomed"):
+                while connection.execute(f"SELECT count(*) FROM {table}").fetchone() != (0,):
+                    await journal.sessions()
+
+
+@in_real_time
 async def test_the_file_shrinks_when_sessions_are_deleted(path: Path) -> None:
     async with journal_at(path, "s") as journal:
         await journal.append("s", entries(*["x" * 1_000] * 2_000))

@@ -644,7 +644,8 @@ class SqliteJournal(SqliteReader):
         Args:
             path: The file.
             most_waiting: How many bytes may wait to be written before `append` refuses more.
-            on_failure: Called in the event loop when nothing can be written any more.
+            on_failure: Called in the event loop when nothing can be written any more, and again
+                when `resume` does not help.
             clock: The time in seconds since 1970.
 
         Raises:
@@ -825,6 +826,7 @@ class SqliteJournal(SqliteReader):
                 raise JournalFailed(str(self.path), error.reason.rstrip(".")) from error
             self._open = {session: self._opened(key, row) for session, (key, row) in found.items()}
             self._failure = None
+            self._remove_deleted()  # what the failure left
 
     async def close(self) -> None:
         """Write what waits, and close the file; does nothing if it is closed."""
