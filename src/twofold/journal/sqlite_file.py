@@ -328,18 +328,14 @@ def _version(path: Path, connection: sqlite3.Connection) -> int:
 
 
 def _migrate(connection: sqlite3.Connection, version: int) -> None:
+    """Bring the file to the newest format; what fails is rolled back with the connection."""
     for number, statements in enumerate(MIGRATIONS[version:], version + 1):
         connection.execute("BEGIN IMMEDIATE")
-        try:
-            for statement in statements:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {number}")
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+        for statement in statements:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
 
 
 def has_fts5(connection: sqlite3.Connection) -> bool:
