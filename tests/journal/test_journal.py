@@ -255,7 +255,14 @@ async def test_a_closed_journal_says_so(place: Place) -> None:
     await journal.close()
     with pytest.raises(JournalClosed):
         journal.append("s", entries("1"))
-    for work in (journal.session("s"), journal.delete("s"), journal.check()):
+    for work in (
+        journal.session("s"),
+        journal.check(),
+        journal.delete("s"),
+        journal.describe("s", title="x"),
+        journal.wait_writable(),
+        journal.resume(),
+    ):
         with pytest.raises(JournalClosed):
             await work
 
