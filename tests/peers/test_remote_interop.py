@@ -207,5 +207,5 @@ async def test_a_turn_is_cancelled_while_it_waits_for_a_permission(server: Serve
         await asked.wait()
         await session.cancel()
         assert (await turn).stop_reason == "cancelled"
-        assert session.state.permissions == {}
+        assert not session.state.permissions
         assert (await session.prompt("hello")).text == "echo: hello"
