@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -210,6 +211,16 @@ async def test_another_initialize_begins_another_connection() -> None:
         methods = [each.method for each in line.server.asked]
         assert methods.index("DELETE") < len(methods) - 1
         assert line.transport.connection_id == "c1"
+
+
+@in_real_time
+async def test_the_token_is_not_logged_at_any_level(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with in_session(token=SECRET) as line:
+        line.send(call(3, "session/list"))
+        await line.server.until(lambda: len(line.server.posts) == 2)
+    assert caplog.records
+    assert not any(SECRET in each.getMessage() for each in caplog.records)
 
 
 # ---- loading a session
