@@ -55,6 +55,21 @@ async def in_turn(
         yield session, agent, turn, await begin(version, agent)
 
 
+@simulated
+async def test_the_caller_is_given_the_message_that_a_prompt_became_while_its_turn_goes_on() -> (
+    None
+):
+    async with in_session(2) as (session, agent):
+        named: list[str] = []
+        turn = asyncio.create_task(session.prompt("hello", on_accepted=named.append))
+        prompt = await begin(2, agent)
+        await until(lambda: named)
+        assert (named, turn.done()) == (["u1"], False)
+        finish(2, agent, prompt)
+        await turn
+        assert named == ["u1"]
+
+
 # ---- how a turn goes -------------------------------------------------------------------------
 
 ORDERS: dict[str, list[Json]] = {

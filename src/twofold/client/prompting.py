@@ -8,9 +8,9 @@ then given up: nothing stays pending.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, Self, TypeGuard
+from typing import Any, Self, TypeAlias, TypeGuard
 
 from msgspec import Struct
 
@@ -45,6 +45,8 @@ QUIET_LOADED = 0.15
 """The same for a session that was loaded or resumed: a replay reads a file between two messages."""
 LONGEST_QUIET = 5.0
 """How many seconds after the answer the first prompt is sent in any case."""
+
+OnAccepted: TypeAlias = Callable[[str], None]
 
 _TRANSCRIPT = (EntryAdded, EntryChanged, ContentAppended)
 
@@ -119,6 +121,8 @@ class Turn(OpenTurn, kw_only=True, eq=False):
 
     ended: asyncio.Future[v2.StateUpdate]
     """How the turn ended, for the caller."""
+    on_accepted: OnAccepted | None = None
+    """Called with the id of the prompt's user message when the agent has named it."""
     sent: bool = False
     answered: bool = False
     start: int | None = None
@@ -178,9 +182,12 @@ class Prompts:
 
     # ---- sending
 
-    async def prompt(self, blocks: list[ContentBlock]) -> Reply:
+    async def prompt(
+        self, blocks: list[ContentBlock], on_accepted: OnAccepted | None = None
+    ) -> Reply:
         """Send a prompt and wait for the end of its turn; a cancelled task cancels the turn."""
         turn, work = self.begin(blocks)
+        turn.on_accepted = on_accepted
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -329,6 +336,8 @@ class Prompts:
             self._updates.state.use_draft(Draft.NOVEMBER)  # only November names the message
         reported = turn.idle
         turn.accepted(outcome)
+        if turn.on_accepted is not None and turn.message_id:
+            turn.on_accepted(turn.message_id)
         if turn.end is None:
             self._settle(turn, self._updates.state.state_update)
         elif turn.end is reported:

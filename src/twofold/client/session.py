@@ -14,7 +14,15 @@ from twofold.client.agent_peer import AgentPeer
 from twofold.client.models import SET_MODEL
 from twofold.client.permissions import Ask, OnQuestion, Permissions, Waiting, response
 from twofold.client.prompt_blocks import Part, blocks_of
-from twofold.client.prompting import GIVE_UP, QUIET_LOADED, QUIET_NEW, Prompts, Reply, ReplyStream
+from twofold.client.prompting import (
+    GIVE_UP,
+    QUIET_LOADED,
+    QUIET_NEW,
+    OnAccepted,
+    Prompts,
+    Reply,
+    ReplyStream,
+)
 from twofold.client.updates import Handled, Setup, Updates
 from twofold.client.watching import (
     RATE,
@@ -276,7 +284,7 @@ class ClientSession:
 
     # ---- turns
 
-    async def prompt(self, *parts: Part) -> Reply:
+    async def prompt(self, *parts: Part, on_accepted: OnAccepted | None = None) -> Reply:
         """Send a prompt, and wait until the agent has ended its turn.
 
         Cancelling the task cancels the turn. An agent of version 1 has one turn at a time: further
@@ -284,6 +292,8 @@ class ClientSession:
 
         Args:
             parts: Text, paths of files, content blocks.
+            on_accepted: Called with the id of the user message that the prompt became, when an
+                agent of version 2 has answered that it has it.
 
         Returns:
             The reply, with its text, the entries of the turn, and why it ended.
@@ -295,7 +305,7 @@ class ClientSession:
             TurnFailed: The agent ended the turn with an error.
             ConnectionEnded: The agent is gone.
         """
-        return await self._prompts.prompt(self.prompt_blocks(*parts))
+        return await self._prompts.prompt(self.prompt_blocks(*parts), on_accepted)
 
     def stream(self, *parts: Part) -> ReplyStream:
         """Send a prompt, and read the agent's text while it is received.
