@@ -35,9 +35,10 @@ from twofold.client.watching import RATE, ChangeCallback, Subscription
 from twofold.errors import ConnectionEnded, LocalError, NotSupported, PeerError, TwofoldError
 from twofold.host.call_times import CallTime, CallTimes, Now
 from twofold.host.prompt_queue import PromptQueue, QueuedPrompt
-from twofold.host.questions import Questions
+from twofold.host.questions import OpenQuestion, Questions
 from twofold.host.recovery import Recovery, kept_blocks
 from twofold.host.search import search
+from twofold.host.sent_prompts import SentPrompts
 from twofold.host.session_facts import (
     LONGEST_NAME,
     Control,
@@ -58,13 +59,14 @@ from twofold.session.changes import (
     Changes,
     CommandsChanged,
     ConfigChanged,
+    EntryAdded,
     InfoChanged,
     PermissionChanged,
     PlanChanged,
     StateChanged,
     UsageChanged,
 )
-from twofold.session.inputs import Input, LoggedSession
+from twofold.session.inputs import Applied, Input, LoggedSession
 from twofold.text import one_line, sanitize
 from twofold.view.blocks import RemarkBlock
 from twofold.view.live import Frame, Key, Live, LiveBlock
@@ -79,6 +81,7 @@ GIVE_UP: Final = 10.0
 """How many seconds an agent has to end a turn that was cancelled."""
 QUEUED: Final = 100
 """How many prompts may be queued."""
+HELD: Final = "A turn was cancelled or failed before this prompt was sent, so it was not sent."
 MOST_PROBLEMS: Final = 50
 """How many problems are shown."""
 LONGEST_TEXT: Final = 200_000
@@ -97,6 +100,19 @@ _CHANGED_BY: Final[dict[type, tuple[str, ...]]] = {
     StateChanged: ("session",),
     UsageChanged: ("usage",),
 }
+
+
+class InputObserver(Protocol):
+    """Follows what is done to a session, in order, once it may be shown."""
+
+    def inputs(self, given: Sequence[Input]) -> None:
+        """These were done to `live.session`."""
+
+    def replaced(self) -> None:
+        """Another session took the place of `live.session`: it holds what came before."""
+
+    def ended(self) -> None:
+        """The session was closed."""
 
 
 class StartsAgent(Protocol):
@@ -194,7 +210,7 @@ class HostedSession:
         """Where it is written what happens."""
         self.listed_title = ""
         """The title as lists show it, until the log is read."""
-        self._writer = SessionWriter(log, self._soon, self._lose_log)
+        self._writer = SessionWriter(log, self._on_kept, self._lose_log)
         self._writer.is_paused = read is not None
         self._read = read
         self._reading: asyncio.Task[None] | None = None
@@ -217,6 +233,11 @@ class HostedSession:
         self._frames = ChangeCallback(lambda _: self._make_frame(), RATE)
         self._making = False
         self._observers: list[OnFrame] = []
+        self._input_observers: list[InputObserver] = []
+        self._unshown: list[Input] = []
+        """What was done and is still to be kept before it is shown."""
+        self._is_other = False
+        """Another session took the place of the one that was shown, before `_unshown`."""
         self._facts: dict[str, tuple[int, Fact]] = {}
         self._stale: set[str] = set(_FACTS)
         self._questions = Questions(
@@ -226,6 +247,7 @@ class HostedSession:
             self._writer.answered,
         )
         self._queue = PromptQueue(queued)
+        self._sent = SentPrompts()
         self._wake = asyncio.Event()
         self._problems: deque[Fact] = deque(maxlen=MOST_PROBLEMS)
         self._client: Client | None = None
@@ -285,6 +307,16 @@ class HostedSession:
         """Whether there is an agent's process, or one that is being started or ended."""
         return bool(self._runs)
 
+    @property
+    def is_used(self) -> bool:
+        """Whether a prompt was entered since it began."""
+        return bool(self.first_words or len(self._queue) or self._turn is not None)
+
+    @property
+    def prompt_capabilities(self) -> Fact:
+        """What prompts may contain beside text and links, as long as the agent runs."""
+        return capabilities(self._session.prompt_capabilities if self._session else None)
+
     def rename(self, title: str) -> None:
         """Give it a title; the agent is not sent it, because ACP has no way to. Empty: none."""
         self._title = shortened(title, LONGEST_NAME)
@@ -310,6 +342,30 @@ class HostedSession:
             self._observers = [each for each in self._observers if each is not on_frame]
 
         return Subscription(cancel)
+
+    def observe_inputs(self, observer: InputObserver) -> Subscription:
+        """Call `observer` with what is done to `live.session` from now on.
+
+        What is not kept yet has been done to it already: wait for `shown` first.
+        """
+        self._input_observers = [*self._input_observers, observer]
+
+        def cancel() -> None:
+            self._input_observers = [each for each in self._input_observers if each is not observer]
+
+        return Subscription(cancel)
+
+    async def shown(self) -> None:
+        """Return once all that was done to the session may be shown."""
+        while self._writer.is_keeping:
+            with suppress(LocalError):  # then the session has failed, and shows it
+                await self._writer.kept()
+            await asyncio.sleep(0)
+
+    @property
+    def watchers(self) -> int:
+        """How many observe its frames."""
+        return len(self._observers)
 
     @property
     def is_keeping(self) -> bool:
@@ -459,7 +515,6 @@ class HostedSession:
         return list(self._problems)
 
     def _session_fact(self) -> Fact:
-        able = self._session.prompt_capabilities if self._session is not None else None
         state = self.state
         return {
             "id": self.id,
@@ -471,7 +526,7 @@ class HostedSession:
             "failure": self.failure,
             "since": self._turn.since if self._turn is not None else None,
             "canPrompt": state != "failed",
-            "capabilities": capabilities(able),
+            "capabilities": self.prompt_capabilities,
         }
 
     def _controls(self) -> list[Control]:
@@ -515,6 +570,17 @@ class HostedSession:
         """
         await self._writer.kept()
 
+    def when_sent(self, item: str) -> "asyncio.Future[str]":
+        """The id of the user message that a queued prompt becomes, once the agent has it.
+
+        The id is empty if the agent worked on the prompt and showed no message for it.
+
+        Returns:
+            A future. It raises `NotSent` if the prompt is held or removed, and a `PeerError` if
+            the agent refuses it.
+        """
+        return self._sent.wait(item)
+
     def edit_queued(self, item: str, text: str) -> None:
         """Replace what was typed in a queued prompt; raises `NotQueued`."""
         self._queue.edit(item, text)
@@ -545,6 +611,8 @@ class HostedSession:
         self.last_activity = time.time()
         if "queue" in facts:
             self._writer.queue(list(self._queue))
+            working = self._turn.prompt.item if self._turn is not None else None
+            self._sent.check(self._queue, working, self.failure or HELD)
         self._touch("session", *facts)
 
     def cancel(self, by: str = "") -> None:
@@ -599,6 +667,11 @@ class HostedSession:
             raise
         self._queue_changed()
 
+    @property
+    def open_questions(self) -> list[OpenQuestion]:
+        """The questions that are shown, as the agent asked them."""
+        return self._questions.open
+
     async def set_option(self, identity: str, value: str | bool) -> None:
         """Set one of the controls, by the ids of the fact `controls`.
 
@@ -623,6 +696,18 @@ class HostedSession:
         else:
             await session.set_config_option(control.option.config_id, chosen)
         self._active("controls")
+
+    async def set_config_option(self, config_id: str, value: str | bool) -> None:
+        """Set one of the config options, by the ids of the agent; raises what `set_option` does."""
+        self._open_session()
+        for control in self._controls():
+            if control.option.config_id == config_id:
+                chosen = next(
+                    (name for name, each in control.choices.items() if each.value == value), value
+                )
+                await self.set_option(control.identity, chosen)
+                return
+        raise LocalError("The session has no such setting.")
 
     async def set_mode(self, mode: str) -> None:
         """Choose a mode, by its id in the fact `controls`; raises what `set_option` does."""
@@ -700,9 +785,14 @@ class HostedSession:
         if not self._cold:
             self._fail("The session was closed.", by_host=True)
         await self._writer.close()
+        self._show_inputs()
         self._make_frame()
         self._frames.close()
         self._observers = []
+        self._sent.close(self.failure or "The session was closed.")
+        observers, self._input_observers = self._input_observers, []
+        for observer in observers:
+            observer.ended()
 
     async def delete(self) -> None:
         """Have the agent delete the session for good.
@@ -828,9 +918,11 @@ class HostedSession:
             self._state = state
             self._live = self._new_live(state, before.seq + 1, [*kept.values()])
             self.epoch, self._framed = secrets.token_urlsafe(6), self._live.seq
+            self._is_other, self._unshown = True, []
         self._session, self.agent_session = session, session.session_id
         self._questions.begin_again()
         session.on_change(self._changed, 0)
+        self._show_inputs()
         self._touch(*_FACTS)
 
     def _new_live(self, state: Session, seq: int, earlier: Sequence[LiveBlock] = ()) -> Live:
@@ -841,8 +933,38 @@ class HostedSession:
     def _on_input(self, given: Input, changes: Changes) -> None:
         """Something was done to the session that is shown."""
         self._writer.input(given, changes)
+        turn = self._turn
+        if turn is not None and not turn.message_id:
+            turn.message_id = _new_message(given, changes)
+            if turn.message_id:
+                self._sent.inserted(turn.prompt.item, turn.message_id)
+        if self._input_observers:
+            self._unshown.append(given)
+        if self._input_observers or turn is not None:
+            self._show_inputs()
         if self._session is None:  # it is being resumed, or its agent is gone
             self._changed(changes)
+
+    def _on_kept(self) -> None:
+        self._show_inputs()
+        self._soon()
+
+    def _show_inputs(self) -> None:
+        """Pass on what was done to the session, unless it is still to be kept."""
+        if self._writer.is_keeping:
+            return
+        given, self._unshown = self._unshown, []
+        is_other, self._is_other = self._is_other, False
+        for observer in self._input_observers:
+            try:
+                if is_other:  # as it is now: what was done since is in it
+                    observer.replaced()
+                elif given:
+                    observer.inputs(given)
+            except Exception as error:
+                text = f"An observer of a session raised {described(error)}"
+                log(Problem("handler", text, error=error))
+        self._sent.report()
 
     def _lose_log(self, error: LocalError) -> None:
         """Nothing can be kept any more: the agent is ended before more is lost."""
@@ -888,6 +1010,8 @@ class HostedSession:
         self._touch(*_FACTS)
         with suppress(LocalError):  # then the session has failed, and shows it
             await self._writer.kept()
+        self._is_other, self._unshown = True, []
+        self._show_inputs()
         self._make_frame(now=True)
 
     @property
@@ -977,26 +1101,41 @@ class HostedSession:
             assert self._starter is not None
             self._starter.stderr.forget()
             await self._writer.kept()
-            reply = await session.prompt(*blocks)
+            reply = await session.prompt(
+                *blocks, on_accepted=lambda identity: self._accepted(turn, identity)
+            )
             found = turn_text(reply)
             remark = self._ended(turn, reply)
+            if turn.sent:
+                self._sent.inserted(prompt.item, turn.message_id)
         except ConnectionEnded as error:
+            self._sent.failed(prompt.item, error)
             self._queue.hold()
             words = f"{error}\nStart the agent again to go on."
             remark = RemarkBlock(sanitize(words), "error")
             raise
         except PeerError as error:
+            self._sent.failed(prompt.item, error)
             self._queue.hold()
             remark = RemarkBlock(await self._failed(turn, error), "error")
         except LocalError as error:  # it was not sent
+            self._sent.failed(prompt.item, error)
             self._queue.put_back(prompt)
             remark = RemarkBlock(sanitize(f"Not sent: {error}"), "error")
         finally:
             self._turn = None
+            self._show_inputs()
             if remark.text:
                 self._add_block(remark, found or one_line(prompt.text))
             self._active("queue")
             self._spawn(self._writer.compact(self._state))
+
+    def _accepted(self, turn: "_Turn", message_id: str) -> None:
+        """The agent has the prompt, as this message."""
+        if not turn.message_id:
+            turn.message_id = message_id
+            self._sent.inserted(turn.prompt.item, message_id)
+            self._show_inputs()
 
     async def _blocks(self, session: ClientSession, prompt: QueuedPrompt) -> Sequence[Part]:
         """The content to send; files are read in a thread."""
@@ -1079,11 +1218,21 @@ class _Turn:
         self.cancelled_by: str | None = None
         self.sent = True
         """False if it was cancelled before it was sent."""
+        self.message_id = ""
+        """The user message that the prompt became; empty until it is known."""
         self._begun = asyncio.get_running_loop().time()
 
     @property
     def seconds(self) -> float:
         return asyncio.get_running_loop().time() - self._begun
+
+
+def _new_message(given: Input, changes: Changes) -> str:
+    """The id of the user message that an input has added; empty if it has added none."""
+    if not isinstance(given, Applied) or not any(isinstance(each, EntryAdded) for each in changes):
+        return ""
+    update = given.update
+    return update.message_id if isinstance(update, v2.UserMessage | v2.UserMessageChunk) else ""
 
 
 def duration(seconds: float) -> str:

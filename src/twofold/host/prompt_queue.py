@@ -56,12 +56,12 @@ class QueuedPrompt:
     @property
     def text(self) -> str:
         """What was typed, as it was typed."""
-        return "".join([part for part in self.parts if isinstance(part, str)])
+        return "".join([text for part in self.parts if (text := _typed(part)) is not None])
 
     @property
     def attachments(self) -> list[str]:
         """What else is sent, each in a few words."""
-        return [_words(part) for part in self.parts if not isinstance(part, str)]
+        return [_words(part) for part in self.parts if _typed(part) is None]
 
     @property
     def size(self) -> int:
@@ -128,7 +128,7 @@ class PromptQueue:
             LocalError: The prompt would be empty.
         """
         place, prompt = self._find(item)
-        others = [part for part in prompt.parts if not isinstance(part, str)]
+        others = [part for part in prompt.parts if _typed(part) is None]
         changed = replace(prompt, parts=(text, *others))
         self._check(changed)
         self._prompts[place] = changed
@@ -165,6 +165,13 @@ class PromptQueue:
             if prompt.item == item:
                 return place, prompt
         raise NotQueued(item)
+
+
+def _typed(part: Part) -> str | None:
+    """The text of a part that a person typed; None for an attachment."""
+    if isinstance(part, TextContent):
+        return part.text
+    return part if isinstance(part, str) else None
 
 
 def _words(part: Part) -> str:

@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from twofold.client.known_sessions import shortened
 from twofold.client.permissions import Question, block_of
@@ -21,6 +21,7 @@ from twofold.session import Permission
 from twofold.text import one_line
 from twofold.view.blocks import QuestionBlock
 from twofold.view.live import Key
+from twofold.wire import v2
 from twofold.wire.shared import PermissionOption
 
 MOST_SHOWN: Final = 20
@@ -45,6 +46,16 @@ class AlreadyAnswered(LocalError):
 
 class NoSuchQuestion(LocalError):
     """The question does not wait for an answer, or it has no such option."""
+
+
+class OpenQuestion(NamedTuple):
+    """A question that waits for a person, as the agent asked it."""
+
+    identity: str
+    """Its id here, for `answer`."""
+    request: v2.RequestPermissionRequest
+    options: dict[str, PermissionOption]
+    """The options by the ids for `answer`."""
 
 
 class _Waiting:
@@ -274,6 +285,14 @@ class Questions:
     @property
     def _shown(self) -> Iterable[_Waiting]:
         return islice((each for each in self._waiting.values() if each.is_open), MOST_SHOWN)
+
+    @property
+    def open(self) -> list[OpenQuestion]:
+        """The questions that are shown, as the agent asked them."""
+        return [
+            OpenQuestion(waiting.identity, waiting.question.request, waiting.options)
+            for waiting in self._shown
+        ]
 
     @property
     def facts(self) -> list[Fact]:
