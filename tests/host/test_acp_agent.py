@@ -370,7 +370,7 @@ async def test_an_observer_sees_everything_and_changes_nothing() -> None:
         await client.attach()
         text = [{"type": "text", "text": "x"}]
         identity: Any = {"sessionId": stage.session}
-        refused = {
+        refused: dict[str, Any] = {
             "session/new": {"cwd": "/"},
             "session/prompt": {**identity, "prompt": text},
             "session/delete": identity,

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
@@ -53,7 +54,7 @@ from twofold.host.session_log import NO_LOG, SessionLog, SessionWriter
 from twofold.peer.problems import Problem, Report, described, log
 from twofold.policy import Decided
 from twofold.rpc.errors import RequestFailed
-from twofold.session import Message, Session
+from twofold.session import Message, Session, ToolCall
 from twofold.session.changes import (
     Change,
     Changes,
@@ -110,6 +111,9 @@ class InputObserver(Protocol):
 
     def replaced(self) -> None:
         """Another session took the place of `live.session`: it holds what came before."""
+
+    def facts_changed(self) -> None:
+        """Facts may have changed; called at most sixty times a second."""
 
     def ended(self) -> None:
         """The session was closed."""
@@ -229,6 +233,8 @@ class HostedSession:
         """The session that is resumed without a replay: its state goes on."""
         self._live = self._new_live(self._state, 0)
         self._times = CallTimes(self._state)
+        self._changed_calls: set[Key] = set()
+        """The tool calls that have changed since the last frame."""
         self._framed = self._live.seq
         self._frames = ChangeCallback(lambda _: self._make_frame(), RATE)
         self._making = False
@@ -436,9 +442,16 @@ class HostedSession:
         """The session has changed."""
         for change in {type(each) for each in changes}:
             self._stale.update(_CHANGED_BY.get(change, ()))
-        if self._questions.refresh(frozenset(self._live.take(changes))):
+        touched = self._live.take(changes)
+        self._changed_calls.update(filter(self._is_call, touched))
+        if self._questions.refresh(frozenset(touched)):
             self._stale.add("questions")
         self._soon()
+
+    def _is_call(self, key: Key) -> bool:
+        return key.kind == "entry" and isinstance(
+            self._live.session.entries[int(key.identity)], ToolCall
+        )
 
     def _make_frame(self, *, now: bool = False) -> None:
         if self._writer.is_keeping and not now:
@@ -449,23 +462,24 @@ class HostedSession:
                 self._session.flush_changes()
             self._questions.note_decisions()
             changed = self._make_facts()
-            frame = self._live.frame(self._framed)
-            self._times.note(frame.put, Now(asyncio.get_running_loop().time(), time.time()))
+            # blocks that nobody looks at are not made, but for tool calls, whose time is noted
+            calls, self._changed_calls = self._changed_calls, set()
+            made = self._live.frame(self._framed, None if self._observers else calls)
+            self._times.note(made.put, Now(asyncio.get_running_loop().time(), time.time()))
+            frame = made if self._observers else None
             self._framed = self._live.seq
         finally:
             self._making = False
         if "session" in changed or "questions" in changed:
             self._on_change()
             self._watch_idle()
+        for each in self._input_observers:
+            _call(each.facts_changed)
         turned_away, self._turned_away = self._turned_away, False
-        if not (changed or frame.put or frame.grow or frame.gone or turned_away):
+        if frame is None or not (changed or frame.put or frame.grow or frame.gone or turned_away):
             return
         for observer in self._observers:
-            try:
-                observer(frame)
-            except Exception as error:
-                text = f"An observer of a session raised {described(error)}"
-                log(Problem("handler", text, error=error))
+            _call(partial(observer, frame))
 
     def _make_facts(self) -> set[str]:
         """Make the facts that may have changed; returns those that have."""
@@ -956,14 +970,10 @@ class HostedSession:
         given, self._unshown = self._unshown, []
         is_other, self._is_other = self._is_other, False
         for observer in self._input_observers:
-            try:
-                if is_other:  # as it is now: what was done since is in it
-                    observer.replaced()
-                elif given:
-                    observer.inputs(given)
-            except Exception as error:
-                text = f"An observer of a session raised {described(error)}"
-                log(Problem("handler", text, error=error))
+            if is_other:  # as it is now: what was done since is in it
+                _call(observer.replaced)
+            elif given:
+                _call(partial(observer.inputs, given))
         self._sent.report()
 
     def _lose_log(self, error: LocalError) -> None:
@@ -1225,6 +1235,15 @@ class _Turn:
     @property
     def seconds(self) -> float:
         return asyncio.get_running_loop().time() - self._begun
+
+
+def _call(observer: Callable[[], None]) -> None:
+    """Call an observer; one that raises is reported, and the others are called all the same."""
+    try:
+        observer()
+    except Exception as error:
+        text = f"An observer of a session raised {described(error)}"
+        log(Problem("handler", text, error=error))
 
 
 def _new_message(given: Input, changes: Changes) -> str:

@@ -13,14 +13,12 @@ from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
-from twofold.client.watching import Subscription
 from twofold.host.hosted_session import HostedSession
 from twofold.host.questions import OpenQuestion
 from twofold.session import Message, Session, ToolCall, snapshot
 from twofold.session.inputs import Applied, Asked, Input
 from twofold.session.state import Entry
 from twofold.text import one_line
-from twofold.view.live import Frame
 from twofold.wire import codec, v2
 from twofold.wire.base import UNSET
 from twofold.wire.content import TextContent
@@ -77,15 +75,13 @@ class SessionFeed:
         self._answerers: dict[str, Attached] = {}
         self._answered: set[str] = set()
         self._failure: str | None = None
-        self._inputs = hosted.observe_inputs(self)
-        self._frames: Subscription | None = None
+        self._subscription = hosted.observe_inputs(self)
 
     # ---- clients
 
     def add(self, client: Attached) -> None:
         """Send a client every update from now on; the caller has waited for `shown`."""
-        if self._frames is None:
-            self._frames = self.hosted.subscribe(self._on_frame)
+        if not self.clients:
             self._questions = {each.identity: each for each in self.hosted.open_questions}
             self._answered = {each["question"] for each in self.hosted.facts()["answered"]}
             self._failure = self.hosted.failure
@@ -97,20 +93,15 @@ class SessionFeed:
         self._answerers = {
             identity: each for identity, each in self._answerers.items() if each is not client
         }
-        if not self.clients and self._frames is not None:
-            self._frames.cancel()
-            self._frames = None
 
     def close(self) -> None:
         """Follow the session no more."""
-        self._inputs.cancel()
-        if self._frames is not None:
-            self._frames.cancel()
+        self._subscription.cancel()
 
     @property
     def is_watched_elsewhere(self) -> bool:
         """Whether anybody but these clients observes the session."""
-        return self.hosted.watchers > (self._frames is not None)
+        return self.hosted.watchers > 0
 
     def line(self, update: v2.SessionUpdate) -> bytes:
         """An update as a line for a client."""
@@ -209,20 +200,11 @@ class SessionFeed:
                 request = replace(request, subject=replace(subject, tool_call=now))
         return request
 
-    def refresh(self) -> None:
-        """Ask what is asked now, and withdraw what is not."""
-        now = {each.identity: each for each in self.hosted.open_questions}
-        before, self._questions = self._questions, now
-        for identity in before.keys() - now.keys():
-            for client in self.clients:
-                client.withdraw(identity)
-        for identity, question in now.items():
-            if identity not in before:
-                for client in self.clients:
-                    client.ask(question)
-
-    def _on_frame(self, frame: Frame) -> None:
-        self.refresh()
+    def facts_changed(self) -> None:
+        """Ask what is asked now, withdraw what is not, and show who answered."""
+        if not self.clients or self.hosted.is_keeping:
+            return  # once everything is kept this is called again
+        self._refresh_questions()
         answered = self.hosted.facts()["answered"]
         for fact in answered:
             if fact["question"] not in self._answered:
@@ -232,6 +214,17 @@ class SessionFeed:
         if self._failure and self._failure != failure:
             first, _, rest = self._failure.partition("\n")
             self._notify("error", one_line(first), rest)
+
+    def _refresh_questions(self) -> None:
+        now = {each.identity: each for each in self.hosted.open_questions}
+        before, self._questions = self._questions, now
+        for identity in before.keys() - now.keys():
+            for client in self.clients:
+                client.withdraw(identity)
+        for identity, question in now.items():
+            if identity not in before:
+                for client in self.clients:
+                    client.ask(question)
 
     def _report_answer(self, fact: dict[str, Any]) -> None:
         """Show who answered a question to all who did not."""
