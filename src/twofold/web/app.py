@@ -33,6 +33,8 @@ from twofold.host.hosted_session import HostedSession
 from twofold.session import Session
 from twofold.styled.documents import DocumentFormat, document_steps
 from twofold.web.access import HEADERS, ROLES, Access, Guest, Refusal, Role
+from twofold.web.acp import PATH, AcpEndpoint, new_identity
+from twofold.web.acp_websocket import CONNECTION_ID
 from twofold.web.encode import media_bytes, parsed_key
 from twofold.web.files import NotShown, shown_file
 from twofold.web.live_socket import Closed, LiveSockets, Pace
@@ -158,6 +160,7 @@ class App:
 
     def __post_init__(self) -> None:
         self.sockets = LiveSockets(self.host, self._welcome)
+        self.acp = AcpEndpoint(self.host)
         self._files = page_files()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -176,6 +179,16 @@ class App:
     def is_exporting(self) -> bool:
         """Whether a document is being made."""
         return self._exporting.locked()
+
+    def put_out(self) -> None:
+        """End what is open of guests whose token is no longer valid."""
+        self.sockets.put_out(self.access.is_valid)
+        self.acp.put_out(self.access.is_valid)
+
+    def close(self) -> None:
+        """End all that is open: the server is going."""
+        self.sockets.close()
+        self.acp.close()
 
     def _welcome(self) -> Mapping[str, Any]:
         try:
@@ -197,11 +210,17 @@ class App:
     def _guest(self, connection: HTTPConnection, *, upgrade: bool = False) -> Guest | Refusal:
         headers = connection.headers
         reads = not upgrade and connection.scope["method"] in ("GET", "HEAD")
+        authorization = headers.get("authorization")
+        if connection.url.path == PATH:
+            reads = False  # what a stream sends is for programs, and for pages of ours
+            # some clients can set no headers
+            token = _query(connection).get("token")
+            authorization = authorization or (f"Bearer {token}" if token else None)
         return self.access.guest(
             "upgrade" if upgrade else "read" if reads else "change",
             origin=headers.get("origin"),
             cookies=headers.getlist("cookie"),
-            authorization=headers.get("authorization"),
+            authorization=authorization,
             agent=headers.get("user-agent", ""),
         )
 
@@ -375,7 +394,7 @@ class App:
             refusal: Refusal | None = Refusal(
                 HTTPStatus.TOO_MANY_REQUESTS, "Too many requests. Wait a moment."
             )
-        elif websocket.url.path != "/live":
+        elif websocket.url.path not in ("/live", PATH):
             refusal = Refusal(HTTPStatus.NOT_FOUND, "There is nothing here.")
         else:
             refusal = self._refusal(websocket)
@@ -384,10 +403,16 @@ class App:
             response = Response(guest.reason, guest.status, dict(HEADERS), "text/plain")
             await websocket.send_denial_response(response)
             return
+        writer: Writer = websocket.scope["extensions"].get(WRITER) or _NoWriter()
+        socket = _Socket(receive, send, writer)
+        if websocket.url.path == PATH:
+            identity = new_identity()
+            await websocket.accept(headers=[(CONNECTION_ID.lower().encode(), identity.encode())])
+            await self.acp.serve(socket, guest, identity)
+            return
         await websocket.accept(headers=[])
         with suppress(Closed):
-            writer: Writer = websocket.scope["extensions"].get(WRITER) or _NoWriter()
-            await self.sockets.serve(_Socket(receive, send, writer), guest)
+            await self.sockets.serve(socket, guest)
 
 
 WRITER: Final = "twofold.writer"
@@ -466,7 +491,7 @@ async def _in_turns(steps: Generator[None, None, str]) -> str:
 # ---- responses ---------------------------------------------------------------------------------
 
 
-def _query(request: Request) -> dict[str, str]:
+def _query(request: HTTPConnection) -> dict[str, str]:
     given = request.scope["query_string"].decode("latin-1")
     with suppress(ValueError):
         return {

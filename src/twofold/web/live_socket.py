@@ -100,7 +100,7 @@ class Socket(Protocol):
         """Write a message as `websocket_message` makes it; there has to be room."""
 
 
-class Closed(Exception):
+class Closed(OSError):
     """The other side is gone."""
 
 

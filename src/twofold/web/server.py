@@ -154,7 +154,7 @@ class Server:
             await self._server.serve(sockets=[self._listening])
         finally:
             watching.cancel()
-            self._app.sockets.close()
+            self._app.close()
             with suppress(asyncio.CancelledError):
                 await watching
 
@@ -165,7 +165,7 @@ class Server:
 
     def stop(self) -> None:
         """End `run`, once open requests have ended or after a short time."""
-        self._app.sockets.close()
+        self._app.close()
         self._server.should_exit = True
 
     async def _watch(self) -> None:
@@ -187,7 +187,7 @@ def refresh(app: App, folder: Path) -> None:
         return
     if tokens != access.tokens:
         access.replace(tokens)
-        app.sockets.put_out(access.is_valid)
+        app.put_out()
 
 
 # ---- uvicorn, bounded ----------------------------------------------------------------------------
