@@ -321,25 +321,21 @@ async def test_a_prompt_starts_an_agent_again_that_has_ended() -> None:
 
 # ---- settings ----------------------------------------------------------------------------------
 
-MODES = {
-    "sessionId": "s",
-    "configOptions": [
-        {
-            "type": "select",
-            "configId": "mode",
-            "name": "Mode",
-            "category": "mode",
-            "currentValue": "ask",
-            "options": [{"value": "ask", "name": "Ask"}, {"value": "code", "name": "Code"}],
-        }
-    ],
+OPTION = {
+    "type": "select",
+    "configId": "mode",
+    "name": "Mode",
+    "category": "mode",
+    "currentValue": "ask",
+    "options": [{"value": "ask", "name": "Ask"}, {"value": "code", "name": "Code"}],
 }
+MODES = {"sessionId": "s", "configOptions": [OPTION]}
 
 
 @simulated
 async def test_a_setting_is_set_and_shown_to_all() -> None:
     def set_mode(agent: Any, message: Any) -> None:
-        options = [{**MODES["configOptions"][0], "currentValue": message["params"]["value"]}]
+        options = [{**OPTION, "currentValue": message["params"]["value"]}]
         agent.answer(message, {"configOptions": options})
 
     answers = {"session/new": MODES, "session/set_config_option": set_mode}

@@ -201,6 +201,7 @@ class Stream:
             self._writer.close()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        self.ended.set()
 
 
 class HttpClient(AcpPeer):

@@ -1,4 +1,4 @@
-"""`/acp`: ACP clients of this server, over WebSocket.
+"""`/acp`: ACP clients of this server, over WebSocket or streamable HTTP.
 
 Who may come in is decided before, as for the page. A connection has the role of the token that let
 it in, and ends with that token. Each has bounds of its own, and there are so many of them at most.
@@ -11,6 +11,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+from starlette.requests import Request
+from starlette.responses import Response
+
 from twofold.convert.versions import version_of_client
 from twofold.errors import TwofoldError
 from twofold.host.acp_agent import AcpAgents, NotReading, Visitor
@@ -18,6 +21,7 @@ from twofold.host.host import Host
 from twofold.rpc.connection import Request as RpcRequest
 from twofold.transport.base import Transport
 from twofold.web.access import Guest
+from twofold.web.acp_http import HttpClients
 from twofold.web.acp_websocket import (
     GOING,
     PROTOCOL_ERROR,
@@ -82,6 +86,7 @@ class AcpEndpoint:
         self._agents = AcpAgents(host)
         self._open: set[AcpConnection] = set()
         self._closing = False
+        self._http = HttpClients(self._begin)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -136,6 +141,22 @@ class AcpEndpoint:
     async def _serve(self, transport: Transport, guest: Guest, request: RpcRequest) -> None:
         visitor = Visitor(guest.name, guest.role == "controller")
         await self._agents.serve(transport, visitor, version=_version(request))
+
+    # ---- streamable HTTP
+
+    async def answer(self, request: Request, guest: Guest) -> Response:
+        """Answer one request of streamable HTTP."""
+        return await self._http.answer(request, guest, is_full=self.is_full)
+
+    def _begin(
+        self, transport: Transport, guest: Guest, request: RpcRequest, identity: str
+    ) -> "asyncio.Task[None]":
+        connection = AcpConnection(identity, guest)
+        self._open.add(connection)
+        serving = connection.run(self._serve(transport, guest, request))
+        task = asyncio.create_task(serving)
+        task.add_done_callback(lambda _: self._open.discard(connection))
+        return task
 
 
 def new_identity() -> str:

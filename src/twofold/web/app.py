@@ -283,6 +283,8 @@ class App:
                 return self._media(self.host.find(identity), key, number)
             case "POST", ["links"]:
                 return await self._link(request, guest)
+            case _, ["acp"]:
+                return await self.acp.answer(request, guest)
             case _, ["" | "static" | "session" | "enter" | "enter.js" | "links", *_]:
                 raise Refused(
                     HTTPStatus.METHOD_NOT_ALLOWED
