@@ -69,6 +69,8 @@ class Bridge:
         losses: Receives what the other version cannot express.
         on_problem: Called with each problem that the bridge survived; by default it is logged.
         line_limit: The longest line that is read, in bytes.
+        cancel_at_end: Whether the work of the agent is cancelled when the client leaves. False
+            where others use the sessions of the agent, too.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Bridge:
         losses: LossLog | None = None,
         on_problem: Report = log,
         line_limit: int = LIMIT,
+        cancel_at_end: bool = True,
     ) -> None:
         self.losses = losses or LossLog()
         self.agent_error: Exception | None = None
@@ -104,6 +107,7 @@ class Bridge:
         self._stillborn: tuple[RequestError, Exception | None] | None = None
         self._mode: Up | Down | Relay | None = None
         self._offers: Offers | None = None
+        self._cancel_at_end = cancel_at_end
         self._over = asyncio.Event()
         self._restarting: asyncio.Task[None] | None = None
 
@@ -305,7 +309,7 @@ class Bridge:
     # ---- the end of a side
 
     def _client_ended(self, error: Exception | None) -> None:
-        if self._mode is not None:
+        if self._mode is not None and self._cancel_at_end:
             self._mode.client_left()
         self._over.set()
 
