@@ -24,10 +24,9 @@ from twofold.client.session import ClientSession
 from twofold.host.acp_agent import AcpAgents, Visitor
 from twofold.host.host import Host
 from twofold.peer.problems import Problem
-from twofold.session import Session, snapshot
+from twofold.session import Draft, Session, ToolCall
 from twofold.transport.memory import memory_pair
-from twofold.wire import codec
-from twofold.wire.shared import Notice
+from twofold.wire import codec, v2
 
 
 class Attaching(RawClient):
@@ -138,19 +137,47 @@ async def attaching(
 
 
 def folded(client: Attaching) -> Session:
-    """What a client of version 2 has been sent since it attached last, added up."""
-    from twofold.session import Draft
-    from twofold.wire import v2
-
+    """What a client of version 2 has been sent, added up."""
     session = Session("", Draft.NOVEMBER)
     for update in client.updates(client.session):
         session.apply(codec.read(update, v2.SessionUpdate))
     return session
 
 
-def shape(session: Session) -> list[Any]:
-    """A session without what the host adds to it."""
-    return [codec.to_json(each) for each in snapshot(session) if not isinstance(each, Notice)]
+def shape(session: Session) -> dict[str, Any]:
+    """What a session shows; without notices, which are live only and which the host adds to."""
+    return {
+        "entries": session.entries,
+        "terminals": session.terminals,
+        "plans": session.plans,
+        "commands": session.commands_update,
+        "options": session.config_update,
+        "info": session.info,
+        "usage": session.usage,
+        "state": session.state_update,
+        "compactions": session.compactions,
+        "unknown": session.unknown,
+    }
 
 
-__all__ = ["AttachStage", "Attaching", "attaching", "folded", "settled", "shape", "until_soon"]
+def words(session: Session) -> list[tuple[str, ...]]:
+    """The transcript in words, without the ids of messages and without what is empty."""
+    made: list[tuple[str, ...]] = []
+    for entry in session.entries:
+        if isinstance(entry, ToolCall):
+            made.append((entry.tool_call_id, entry.title or "", entry.status))
+        elif entry.text:
+            made.append((entry.role, entry.text))
+    return made
+
+
+__all__ = [
+    "AttachStage",
+    "Attaching",
+    "attaching",
+    "folded",
+    "settled",
+    "shape",
+    "until_soon",
+    "words",
+]

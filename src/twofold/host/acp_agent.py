@@ -126,6 +126,7 @@ class AcpAgents:
             agent_version=2,
             on_problem=_but_losses(self.report),
             line_limit=MESSAGE_LIMIT,
+            cancel_at_end=False,
         )
         bridging = asyncio.create_task(bridge.run())
         try:
@@ -476,7 +477,8 @@ class AcpClient:
 
     async def _prompt(self, params: v2.PromptRequest) -> v2.PromptResponse:
         self._check_controls()
-        hosted = self._find(params.session_id).hosted
+        feed = self._find(params.session_id).feed
+        hosted = feed.hosted
         if hosted.failure is not None:
             await self._host.restart(hosted.id)
         parts: list[Any] = list(params.prompt)
@@ -489,7 +491,7 @@ class AcpClient:
             with suppress(NotQueued):
                 hosted.remove_queued(item)
             raise
-        return v2.PromptResponse(message_id or f"host-{item}")
+        return v2.PromptResponse(feed.message_id(message_id) if message_id else f"host-{item}")
 
     def _cancel(self, notification: Notification) -> None:
         try:

@@ -103,6 +103,10 @@ class SessionFeed:
         """Whether anybody but these clients observes the session."""
         return self.hosted.watchers > 0
 
+    def message_id(self, given: str) -> str:
+        """The id by which clients know a user message."""
+        return self._ids.of("user", given)
+
     def line(self, update: v2.SessionUpdate) -> bytes:
         """An update as a line for a client."""
         return b"".join((self._head, codec.encode(update), b"}}\n"))
@@ -275,10 +279,13 @@ class _MessageIds:
         if role is None:
             return update
         given: str = update.message_id  # type: ignore[union-attr]
-        found = self._shown_id(role, given)
+        found = self.of(role, given)
         return update if found == given else replace(update, message_id=found)
 
-    def _shown_id(self, role: str, given: str) -> str:
+    def of(self, role: str, given: str) -> str:
+        """The id by which clients know a message."""
+        if not self._taken:
+            return given
         found = self._shown.get((role, given))
         if found is None:
             found, number = given, 2
@@ -290,7 +297,7 @@ class _MessageIds:
     def align(self, before: Session, after: Session) -> int:
         """Another session took the place of one; returns how many entries are the same."""
         known = {
-            entry.index: (entry.role, self._shown_id(entry.role, entry.message_id))
+            entry.index: (entry.role, self.of(entry.role, entry.message_id))
             for entry in before.entries
             if isinstance(entry, Message)
         }
