@@ -37,6 +37,7 @@ PROCESSES = {
     "bridge/test_process",
     "cli/test_agent_choice",
     "cli/test_agents",
+    "cli/test_attach",
     "cli/test_journal_commands",
     "cli/test_make_demo",
     "cli/test_picture",
