@@ -164,7 +164,8 @@ class _TerminalClient:
         return exit_status.OK
 
     def _print_error(self, error: TwofoldError) -> None:
-        above = [BLANK] if self._sessions is not None else []
+        talked = self._sessions is not None or self._left is not None
+        above = [BLANK] if talked else []
         refused = isinstance(error, RequestFailed | NotReopened)
         below = self._launch.stderr.lines if refused else []
         self._print([*above, line(sanitize("\n".join([str(error), *below])), "red")])
