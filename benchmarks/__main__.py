@@ -16,6 +16,7 @@ import msgspec
 
 from benchmarks import (
     accumulator,
+    attaching,
     bridging,
     converting,
     decoding,
@@ -71,6 +72,7 @@ def _measured(*, quick: bool, only: list[str]) -> list[Topic]:
             "page": page.measure,
             "observers": observers.measure,
             "journal": journaling.measure,
+            "remote": attaching.measure,
             "import": lambda: imports.measure(sdks),
             "start": starting.measure,
         }

@@ -23,7 +23,7 @@ LAG_SHORT = 5_000
 LAG_LONG = 20_000
 
 # what a model says at a time: 20 to 40 characters
-_PIECES = [
+PIECES = [
     "The answer comes in small pieces, ",
     "a few words at a time, ",
     "as a model would tell them: ",
@@ -106,12 +106,12 @@ def _race(pairs: Mapping[str, Pair]) -> dict[str, Found | Missing]:
 
 
 def _run(pair: Pair) -> Found | Missing:
-    job = Job(_PIECES, COUNT, _WARM, PINGS)
+    job = Job(PIECES, COUNT, _WARM, PINGS)
     try:
         answer = _answer(pair.command(), job)
     except Unavailable as error:
         return why(error)
-    expected = sum(len(_PIECES[number % len(_PIECES)]) for number in range(COUNT))
+    expected = sum(len(PIECES[number % len(PIECES)]) for number in range(COUNT))
     if answer["characters"] != expected:
         return Missing(f"{answer['characters']:,} characters arrived instead of {expected:,}")
     return Found(answer["seconds"], answer["round_trip"])
@@ -192,7 +192,7 @@ def _lag_row() -> Row:
 
 
 def _most_waiting(count: int) -> float:
-    answer = _answer(_python("twofold_lagging"), Job(_PIECES, count, _WARM, 0))
+    answer = _answer(_python("twofold_lagging"), Job(PIECES, count, _WARM, 0))
     # in version 2 the state, running and idle, and the user's message are updates, too
     assert answer["handled"] >= count, answer
     return float(answer["waiting"])

@@ -1,0 +1,1 @@
+"""Servers of the official SDKs, as contestants of `benchmarks.attaching`."""
