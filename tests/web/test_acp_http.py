@@ -116,15 +116,19 @@ async def test_a_client_without_streams_of_sessions_reads_that_of_the_connection
 
 
 @in_real_time
-async def test_a_closed_session_ends_its_stream_after_the_answer() -> None:
+async def test_the_stream_of_a_closed_session_is_kept_until_the_client_closes_it() -> None:
     async with serving() as stage, http_client(stage) as client:
         await client.begin()
         session = await client.stream(stage.hosted.id)
         await resume(client, stage.hosted.id)
         await client.call("session/close", {"sessionId": stage.hosted.id})
         assert names(session)[-1] == "result"
-        async with asyncio.timeout(5):
-            await session.ended.wait()
+        await resume(client, stage.hosted.id)
+        assert names(session)[-1] == "result"
+        await client.call("session/close", {"sessionId": stage.hosted.id})
+        (transport,) = stage.app.acp._http._connections.values()
+        await session.close()
+        await soon(lambda: not transport._sessions)
 
 
 @versions

@@ -73,6 +73,8 @@ MOST_ATTACHED: Final = 1000
 """How many sessions a client may have open."""
 
 _STARTED: Final = frozenset({"idle", "running", "waiting"})
+_ANSWERED: Final = (v2.ConfigOptionUpdate, v2.AvailableCommandsUpdate, v2.StateUpdate)
+"""What the answer to `session/new` holds, or says by itself: a new session is idle."""
 _Handle: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 
@@ -368,17 +370,18 @@ class AcpClient:
         if agent is not None and not isinstance(agent, str):
             raise RequestError.invalid_params(f"{AGENT} must be the name of an agent")
         hosted = await self._host.new_session(agent, params.cwd)
-        attachment = self._attach(hosted)
         try:
             await _started(hosted)
             if hosted.failure is not None:
                 raise _failed_start(hosted)
+            await hosted.shown()
         except BaseException:
-            self._detach(hosted.id)
             with suppress(NoSuchSession):
                 await self._host.close_session(hosted.id)
             raise
         self._created.add(hosted.id)
+        attachment = self._attach(hosted)
+        attachment.greet()
         if params.mcp_servers:
             words = "MCP servers of the client are not used: this server has settings for them."
             attachment.send(attachment.feed.line(notice("warning", words)))
@@ -562,6 +565,12 @@ class Attachment:
                 if self._client.peer.crowded:
                     await self._client.room()
             self.go_live()
+
+    def greet(self) -> None:
+        """Send what the agent has sent in a new session, but for what is in the answer."""
+        for update in self.feed.replay():
+            if not isinstance(update, _ANSWERED):
+                self.send(self.feed.line(update))
 
     def _hold(self) -> None:
         if self._held is None:

@@ -266,6 +266,8 @@ class HttpTransport:
     def _taken(self) -> None:
         """A stream took something, or is gone."""
         self._expect()
+        for session in [name for name, mailbox in self._sessions.items() if mailbox.is_unused]:
+            del self._sessions[session]
         if self._full and self._size <= HIGH_WATER // 2:
             self._full = False
             if self._receiver is not None:
@@ -333,7 +335,8 @@ class HttpTransport:
         if sent is None:
             return
         if sent.method in _CLOSING and session in self._sessions:
-            self._sessions.pop(session).finish()
+            # the client closes it: some take the end of a stream for the end of their next request
+            self._sessions[session].is_left = True
         elif sent.method in _OPENING and isinstance(event, RpcResponse):
             opened = session or _named(event.result)
             if opened is not None and opened not in self._sessions:
@@ -433,10 +436,18 @@ class _Mailbox:
         self._finished = False
         self._changed = asyncio.Event()
 
+        self.is_left = False
+        """The client has closed the session."""
+
     @property
     def is_read(self) -> bool:
         """Whether the stream is open."""
         return self._stream is not None
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing more is expected of it."""
+        return self.is_left and self._stream is None
 
     def put(self, line: bytes) -> None:
         """Add an event."""
