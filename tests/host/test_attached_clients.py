@@ -145,20 +145,44 @@ async def test_a_client_that_attaches_is_asked_what_waits() -> None:
 
 
 @simulated
-async def test_who_dismisses_a_question_or_cannot_show_it_leaves_it_to_others() -> None:
+async def test_a_client_that_cannot_show_a_question_leaves_it_to_others() -> None:
     async with attaching(2) as stage:
         anna, ben = await stage.client(name="Anna"), await stage.client(name="Ben")
-        cleo = await stage.client(name="Cleo")
-        for client in (anna, ben, cleo):
+        for client in (anna, ben):
             await client.attach()
         answer = stage.stage.ask()
-        requests = await asked_of(stage, anna, ben, cleo)
-        anna.answer(requests[0], {"outcome": {"outcome": "cancelled"}})
-        ben.send({"id": requests[1]["id"], "error": {"code": -32601, "message": "No"}})
+        requests = await asked_of(stage, anna, ben)
+        anna.send({"id": requests[0]["id"], "error": {"code": -32601, "message": "No"}})
         await stage.stage.settled()
         assert not answer.done()
-        cleo.choose(requests[2], "always")
+        ben.choose(requests[1], "always")
         assert (await answer)["result"]["outcome"]["optionId"] == "always"
+
+
+@simulated
+@both
+async def test_a_question_that_is_dismissed_is_rejected_so_that_no_turn_hangs(
+    version: int,
+) -> None:
+    async with attaching(2) as stage:
+        client = await stage.client(version)  # type: ignore[arg-type]
+        await client.attach()
+        answer = stage.stage.ask()
+        (request,) = await asked_of(stage, client)
+        client.answer(request, {"outcome": {"outcome": "cancelled"}})
+        assert (await answer)["result"]["outcome"]["optionId"] == "no"
+
+
+@simulated
+async def test_a_question_without_an_option_that_rejects_waits_for_others() -> None:
+    async with attaching(2) as stage:
+        client = await stage.client()
+        await client.attach()
+        answer = stage.stage.ask(options=[{"optionId": "x", "name": "X", "kind": "allow_once"}])
+        (request,) = await asked_of(stage, client)
+        client.answer(request, {"outcome": {"outcome": "cancelled"}})
+        await stage.stage.settled()
+        assert not answer.done()
 
 
 @simulated

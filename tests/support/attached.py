@@ -165,7 +165,8 @@ def words(session: Session) -> list[tuple[str, ...]]:
     made: list[tuple[str, ...]] = []
     for entry in session.entries:
         if isinstance(entry, ToolCall):
-            made.append((entry.tool_call_id, entry.title or "", entry.status))
+            identity = entry.tool_call_id.partition("~")[0]  # it was used before
+            made.append((identity, entry.title or "", entry.status))
         elif entry.text:
             made.append((entry.role, entry.text))
     return made

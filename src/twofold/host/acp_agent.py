@@ -33,6 +33,7 @@ from twofold.host.session_facts import Fact
 from twofold.host.session_feed import SessionFeed, notice
 from twofold.peer.peer import Peer
 from twofold.peer.problems import Problem, Report, described, guarded, log
+from twofold.policy import choose
 from twofold.rpc.connection import Notification, Request
 from twofold.rpc.errors import (
     INTERNAL_ERROR,
@@ -596,7 +597,7 @@ class Attachment:
     # ---- questions
 
     async def _ask(self, question: OpenQuestion) -> None:
-        """Ask the client; one that refuses or dismisses the question leaves it to others."""
+        """Ask the client; one that cannot be asked leaves the question to others."""
         peer = self._client.peer
         try:
             answer = await peer.request(
@@ -611,12 +612,15 @@ class Attachment:
             self._client.agents.report(Problem("answer", text, self.hosted.id))
             return
         outcome = answer.outcome
-        if not isinstance(outcome, SelectedPermissionOutcome):
-            return
-        try:
-            self.feed.answer(self, question, outcome.option_id, self._client.name)
-        except LocalError as error:
-            self.send(self.feed.line(notice("warning", one_line(str(error)))))
+        if isinstance(outcome, SelectedPermissionOutcome):
+            try:
+                self.feed.answer(self, question, outcome.option_id, self._client.name)
+            except LocalError as error:
+                self.send(self.feed.line(notice("warning", one_line(str(error)))))
+        elif (rejecting := choose(question.request.options, "reject")) is not None:
+            # as in version 1: dismissed without a cancel it is rejected, so that no turn hangs
+            with suppress(LocalError):  # it was answered, or cancelled with the turn
+                self.feed.answer(self, question, rejecting.option_id, self._client.name)
 
 
 # ---- parts of answers --------------------------------------------------------------------------

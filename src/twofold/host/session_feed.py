@@ -24,6 +24,7 @@ from twofold.wire.base import UNSET
 from twofold.wire.content import TextContent
 from twofold.wire.shared import Notice, NoticeSeverity, SessionMessage, SessionMessageChunk
 
+_CALL: Final = "call"
 NOTE: Final = "_twofold.host"
 """The key of `_meta` by which what the host adds to a session is recognised."""
 
@@ -68,7 +69,7 @@ class SessionFeed:
         """How many updates were encoded for all clients together."""
         self._head = codec.update_head(codec.encode(hosted.id))
         self._state: Session = hosted.live.session
-        self._ids = _MessageIds()
+        self._ids = _EntryIds()
         self._above: list[v2.SessionUpdate] = []
         """The transcript above a session that the agent began because it forgot the one before."""
         self._questions: dict[str, OpenQuestion] = {}
@@ -137,19 +138,17 @@ class SessionFeed:
         if before.entries and not self._state.entries:
             self._above += map(self._ids.shown, _entries(before))
         same = self._ids.align(before, self._state)
-        seen = {("entry", entry.index) for entry in self._state.entries[:same]}
         for update in snapshot(self._state):
-            if not self._is_seen(update, before, seen):
+            if not self._is_seen(update, before, same):
                 self._send(update)
 
-    def _is_seen(
-        self, update: v2.SessionUpdate, before: Session, seen: set[tuple[str, int]]
-    ) -> bool:
+    def _is_seen(self, update: v2.SessionUpdate, before: Session, same: int) -> bool:
+        """Whether clients have what an update of the session has; the first entries are `same`."""
         state = self._state
         match update:
             case v2.ToolCallUpdate():
                 call = state.tool_calls[update.tool_call_id]
-                return call == before.tool_calls.get(update.tool_call_id)
+                return call.index < same and call == before.entries[call.index]
             case v2.TerminalUpdate():
                 identity = update.terminal_id
                 return state.terminals[identity] == before.terminals.get(identity)
@@ -159,7 +158,7 @@ class SessionFeed:
         if role is None:
             return False
         message = state.messages[role][update.message_id]  # type: ignore[index,union-attr]
-        return ("entry", message.index) in seen
+        return bool(message.index < same)
 
     def ended(self) -> None:
         """The session was closed."""
@@ -200,8 +199,11 @@ class SessionFeed:
         if isinstance(subject, v2.ToolCallPermissionSubject):
             call = self._state.tool_calls.get(subject.tool_call.tool_call_id)
             if call is not None:
-                now = _as_it_is(subject.tool_call, call)
+                now = self._ids.shown_call(_as_it_is(subject.tool_call, call))
                 request = replace(request, subject=replace(subject, tool_call=now))
+        elif isinstance(subject, v2.CommandPermissionSubject) and subject.tool_call_id:
+            identity = self._ids.of(_CALL, subject.tool_call_id)
+            request = replace(request, subject=replace(subject, tool_call_id=identity))
         return request
 
     def facts_changed(self) -> None:
@@ -260,30 +262,36 @@ def notice(
     return Notice(severity, title, description or UNSET, meta={NOTE: meta or {}})
 
 
-# ---- message ids -------------------------------------------------------------------------------
+# ---- ids of entries -----------------------------------------------------------------------------
 
 
-class _MessageIds:
-    """The ids by which clients know messages, where they are not those of the session."""
+class _EntryIds:
+    """The ids by which clients know messages and tool calls, where they are others."""
 
     def __init__(self) -> None:
         self._shown: dict[tuple[str, str], str] = {}
         self._taken: set[tuple[str, str]] = set()
-        """Ids of messages of sessions that were replaced."""
+        """Ids of entries of sessions that were replaced."""
 
     def shown(self, update: v2.SessionUpdate) -> v2.SessionUpdate:
         """An update with the id that clients know."""
         if not self._taken:
             return update
+        if isinstance(update, v2.ToolCallUpdate | v2.ToolCallContentChunk):
+            found = self.of(_CALL, update.tool_call_id)
+            return replace(update, tool_call_id=found)
         role = _ROLES.get(type(update))
         if role is None:
             return update
         given: str = update.message_id  # type: ignore[union-attr]
-        found = self.of(role, given)
-        return update if found == given else replace(update, message_id=found)
+        return replace(update, message_id=self.of(role, given))
+
+    def shown_call(self, patch: v2.ToolCallPatch) -> v2.ToolCallPatch:
+        """A patch of a tool call with the id that clients know."""
+        return replace(patch, tool_call_id=self.of(_CALL, patch.tool_call_id))
 
     def of(self, role: str, given: str) -> str:
-        """The id by which clients know a message."""
+        """The id by which clients know an entry."""
         if not self._taken:
             return given
         found = self._shown.get((role, given))
@@ -296,22 +304,25 @@ class _MessageIds:
 
     def align(self, before: Session, after: Session) -> int:
         """Another session took the place of one; returns how many entries are the same."""
-        known = {
-            entry.index: (entry.role, self.of(entry.role, entry.message_id))
-            for entry in before.entries
-            if isinstance(entry, Message)
-        }
+        known = [_id_of(entry) for entry in before.entries]
+        names = [self.of(*identity) for identity in known]
         shown: dict[tuple[str, str], str] = {}
         same = 0
         for old, new in zip(before.entries, after.entries, strict=False):
             if not _is_same(old, new):
                 break
             same += 1
-            if isinstance(new, Message):
-                shown[new.role, new.message_id] = known[old.index][1]
-        self._taken |= set(known.values())
+            shown[_id_of(new)] = names[old.index]
+        self._taken |= {(kind, name) for (kind, _), name in zip(known, names, strict=True)}
         self._shown = shown
         return same
+
+
+def _id_of(entry: Entry) -> tuple[str, str]:
+    """What an entry is, and its id."""
+    if isinstance(entry, Message):
+        return entry.role, entry.message_id
+    return _CALL, entry.tool_call_id
 
 
 def _is_same(old: Entry, new: Entry) -> bool:
