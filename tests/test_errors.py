@@ -37,6 +37,8 @@ NOT_PUBLIC = {
     "JournalTooNew": "of the journal: its file",
     "JournalNotPrivate": "of the journal: its file",
     "JournalDamaged": "of the journal: its file",
+    "NotSent": "of the host: a prompt of a client",
+    "NotReading": "of the host: a client that is disconnected",
     "QueueFull": "of the host: a prompt of a client",
     "NotQueued": "of the host: a queued prompt of a client",
     "AlreadyAnswered": "of the host: an answer of a client",

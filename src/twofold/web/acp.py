@@ -32,7 +32,7 @@ from twofold.web.acp_websocket import (
     SocketTransport,
     first_message,
 )
-from twofold.web.live_socket import Pace
+from twofold.web.live_socket import Closed, Pace
 from twofold.wire import codec
 from twofold.wire.base import UNSET, Malformed
 
@@ -121,7 +121,7 @@ class AcpEndpoint:
             await connection.run(self._serve_socket(connection, socket))
         finally:
             self._open.discard(connection)
-        with suppress(OSError, TimeoutError):
+        with suppress(Closed, TimeoutError):
             async with asyncio.timeout(1):
                 await socket.close(connection.code, connection.reason)
 

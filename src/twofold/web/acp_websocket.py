@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from twofold.rpc.connection import Request, read_line
 from twofold.transport.base import HIGH_WATER, Receiver
+from twofold.web.live_socket import Closed
 
 CONNECTION_ID: Final = "Acp-Connection-Id"
 """The header that names a connection."""
@@ -34,7 +35,7 @@ class Socket(Protocol):
         """The next message; None if there are no more."""
 
     async def send(self, text: str) -> None:
-        """Send a message; returns when it has room for the next one, raises `OSError`."""
+        """Send a message; returns when it has room for the next one, or raises `Closed`."""
 
     async def close(self, code: int, reason: str) -> None:
         """Close it."""
@@ -171,7 +172,7 @@ class SocketTransport:
                             self._receiver.resume_writing()
                 self._has_unsent.clear()
                 self._all_sent.set()
-        except OSError:  # it was closed meanwhile
+        except Closed:  # the other side is gone
             self._end()
 
     def _end(self) -> None:

@@ -100,7 +100,7 @@ class Socket(Protocol):
         """Write a message as `websocket_message` makes it; there has to be room."""
 
 
-class Closed(OSError):
+class Closed(Exception):
     """The other side is gone."""
 
 
