@@ -1,9 +1,10 @@
-"""A client of protocol version 1, made with the official Python SDK 0.12.1.
+"""A client of protocol version 1, made with the official Python SDK 0.12.1 or 1.0.0rc3.
 
-    python py_client_v1.py -- COMMAND ARGS…
+    python py_client_v1.py -- COMMAND ARGS… | URL
 
 By an interpreter that has the SDK. The steps it takes with COMMAND as its agent are in
-`README.md`; `deleted` is always null, for this SDK has no call for `session/delete`.
+`README.md`; `deleted` is always null, for this SDK has no call for `session/delete`. A URL needs
+1.0.0rc3.
 """
 
 import asyncio
@@ -79,7 +80,7 @@ class Client(script.Client):
 
     async def prompt(self, text: str) -> script.Ending:
         answer = await self.connection.prompt(
-            session_id=self.session, prompt=[acp.text_block(text)]
+            session_id=self.session, prompt=[schema.TextContentBlock(type="text", text=text)]
         )
         return script.Ending(answer.stop_reason, len(self.updates))
 
@@ -112,10 +113,17 @@ class Client(script.Client):
 
 
 async def main() -> None:
-    client = Client()
+    client, command = Client(), script.agent_command()
+    if script.is_url(command):
+        transport = await script.remote_transport(command[0])
+        connection = acp.connect_to_agent(client, transport, observers=[client.observe])
+        client.on_connect(connection)
+        await script.run(client)
+        await connection.close()
+        return
     spawned = acp.spawn_agent_process(
         client,
-        *script.agent_command(),
+        *command,
         env=os.environ,
         # an undrained pipe would stop an agent that writes much to its stderr
         transport_kwargs={"stderr": None, "limit": LINE_LIMIT},

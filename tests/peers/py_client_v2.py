@@ -1,6 +1,6 @@
 """A client of protocol version 2, made with the official Python SDK 1.0.0rc3.
 
-    python py_client_v2.py -- COMMAND ARGS…
+    python py_client_v2.py -- COMMAND ARGS… | URL
 
 By an interpreter that has the SDK. The steps it takes with COMMAND as its agent are in
 `README.md`; the `message` of a failed turn is always null, for this SDK drops the error of
@@ -126,11 +126,16 @@ class Client(script.Client):
 
 
 async def main() -> None:
-    client = Client()
+    client, command = Client(), script.agent_command()
+    if script.is_url(command):
+        transport = await script.remote_transport(command[0])
+        connection = v2.connect_to_agent(client, transport, observers=[client.observe])
+        client.on_connect(connection)
+        await script.run(client)
+        await connection.close()
+        return
     # an undrained pipe would stop an agent that writes much to its stderr
-    spawned = spawn_stdio_transport(
-        *script.agent_command(), env=os.environ, stderr=None, limit=LINE_LIMIT
-    )
+    spawned = spawn_stdio_transport(*command, env=os.environ, stderr=None, limit=LINE_LIMIT)
     async with (
         spawned as (reader, writer, _),
         v2.connect_to_agent(client, writer, reader, observers=[client.observe]),

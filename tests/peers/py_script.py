@@ -185,6 +185,12 @@ class Script:
             and (client.version == 1 or sights.starts_with_running(turn)),
         }
 
+    async def large(self) -> Json:
+        mark = len(self._client.updates)
+        ending = await self._client.prompt("x" * LARGE)
+        turn = self._between(mark, ending.updates)
+        return {"stop": ending.stop, "length": len(sights.text(turn))}
+
     async def tools(self) -> Json:
         mark = len(self._client.updates)
         ending = await self._client.prompt(self._text("tools", "tools"))
@@ -300,16 +306,19 @@ class Script:
 SETUP = ("initialize", "new")
 TURNS = ("stream", "tools", "allow", "reject", "cancel", "cancel_permission", "error")
 STEPS = (*SETUP, *TURNS, "mode", "list", "replay", "resume", "close")
+ON_REQUEST = ("large",)
+LARGE = 20_000_000
 
 
 async def run(client: Client) -> None:
     """Run the steps, as the environment wants them, and print what was seen."""
     wanted = os.environ.get("STEPS", ",".join(STEPS)).split(",")
-    if not set(STEPS).issuperset(wanted):
-        raise SystemExit(f"STEPS names no steps: {', '.join(set(wanted).difference(STEPS))}")
+    known = (*STEPS, *ON_REQUEST)
+    if not set(known).issuperset(wanted):
+        raise SystemExit(f"STEPS names no steps: {', '.join(set(wanted).difference(known))}")
     prompts = json.loads(os.environ.get("PROMPTS", "{}"))
     script = Script(client, os.environ.get("CWD", os.getcwd()), prompts)
-    for step in STEPS:
+    for step in known:
         if step in wanted or step in SETUP:
             facts = await take(step, getattr(script, step), client)
             if step in wanted:
@@ -360,6 +369,23 @@ def reason(error: Exception) -> str:
             return f"{error} ({error.code})"
         case _:
             return f"{type(error).__name__}: {error}"
+
+
+async def remote_transport(url: str) -> Any:
+    """The SDK's transport to an agent at a URL, with the token in the environment."""
+    headers = {"Authorization": f"Bearer {os.environ['ACP_TOKEN']}"}
+    if url.startswith("ws:"):
+        from acp.ws.client import create_websocket_stream
+
+        return await create_websocket_stream(url, headers=headers)
+    from acp.http.client import create_http_stream
+
+    return create_http_stream(url, headers=headers)
+
+
+def is_url(command: list[str]) -> bool:
+    """Whether a command line is the address of an agent instead."""
+    return command[0].startswith(("ws:", "http:"))
 
 
 def agent_command() -> list[str]:

@@ -1,9 +1,10 @@
 // The client of README.md, made with the TypeScript SDK.
 //
-//   node ts_client.mjs <folder of @agentclientprotocol/sdk> 1|2 -- COMMAND ARGS…
+//   node ts_client.mjs <folder of @agentclientprotocol/sdk> 1|2 -- COMMAND ARGS… | URL
 //
-// Runs COMMAND as its agent, takes it through the steps, prints a line of JSON for each, and
-// exits with 0 whatever the steps found.
+// Runs COMMAND as its agent, or reaches one at a URL (ws: or http:, with the token in ACP_TOKEN),
+// takes it through the steps, prints a line of JSON for each, and exits with 0 whatever the steps
+// found. A WebSocket of Node sets no headers: there the token is part of the URL.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -12,7 +13,7 @@ import { Readable, Writable } from "node:stream";
 import { pathToFileURL } from "node:url";
 import * as dialects from "./ts_client_dialects.mjs";
 import { Seen } from "./ts_client_seen.mjs";
-import { STEPS } from "./ts_client_steps.mjs";
+import { ON_REQUEST, STEPS } from "./ts_client_steps.mjs";
 
 const STEP_MS = 1000 * Number(process.env.STEP_SECONDS ?? 10);
 const END_MS = 2_000;
@@ -20,7 +21,7 @@ const SETUP = ["initialize", "new"];
 
 const [sdk, version, dashes, command, ...args] = process.argv.slice(2);
 if (dashes !== "--" || command === undefined) {
-  console.error("usage: node ts_client.mjs SDK_FOLDER 1|2 -- COMMAND ARGS…");
+  console.error("usage: node ts_client.mjs SDK_FOLDER 1|2 -- COMMAND ARGS… | URL");
   process.exit(2);
 }
 const acp = await import(pathToFileURL(join(sdk, "dist", `v${version}`, "stable", "acp.js")).href);
@@ -33,14 +34,31 @@ const run = {
   prompts: JSON.parse(process.env.PROMPTS ?? "{}"),
   session: null,
 };
-const wanted = process.env.STEPS?.split(",") ?? Object.keys(STEPS);
+const usual = Object.keys(STEPS).filter((step) => !ON_REQUEST.includes(step));
+const wanted = process.env.STEPS?.split(",") ?? usual;
 const strange = wanted.filter((step) => !Object.hasOwn(STEPS, step));
 if (strange.length > 0) {
   console.error(`STEPS names no step of the client: ${strange.join(", ")}`);
   process.exit(2);
 }
 
-function connect(agent) {
+const remote = /^(ws|http):/.test(command);
+
+/** The stream to an agent at a URL. */
+async function streamTo(url) {
+  const name = url.startsWith("ws:") ? "ws-stream" : "http-stream";
+  const transport = await import(pathToFileURL(join(sdk, "dist", "transports", `${name}.js`)).href);
+  const token = process.env.ACP_TOKEN;
+  if (name === "ws-stream") return transport.createWebSocketStream(`${url}?token=${token}`);
+  return transport.createHttpStream(url, { headers: { Authorization: `Bearer ${token}` } });
+}
+
+/** The stream to an agent that was started. */
+function streamOf(agent) {
+  return acp.ndJsonStream(Writable.toWeb(agent.stdin), Readable.toWeb(agent.stdout));
+}
+
+function connect(stream) {
   // updates are first: handlers further down are reached later, and an update must not be
   const app = acp
     .client({ name: "ts-client" })
@@ -52,7 +70,6 @@ function connect(agent) {
       seen.add({ request: params });
       return run.answer?.(params) ?? { outcome: { outcome: "cancelled" } };
     });
-  const stream = acp.ndJsonStream(Writable.toWeb(agent.stdin), Readable.toWeb(agent.stdout));
   return app.connect(seen.watch(stream));
 }
 
@@ -109,16 +126,24 @@ async function end(agent) {
   clearTimeout(impatient);
 }
 
-const agent = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
-// a dead agent shows as a closed connection, in the step that meets it
-agent.stdin.on("error", () => {});
-const started = once(agent, "spawn").then(
-  () => true,
-  (error) => console.error(reason(error)),
-);
-const connection = connect(agent);
-run.agent = connection.agent;
-await takeAll();
-connection.close();
-if (await started) await end(agent);
+async function takeAllWith(stream) {
+  const connection = connect(stream);
+  run.agent = connection.agent;
+  await takeAll();
+  connection.close();
+}
+
+if (remote) {
+  await takeAllWith(await streamTo(command));
+} else {
+  const agent = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
+  // a dead agent shows as a closed connection, in the step that meets it
+  agent.stdin.on("error", () => {});
+  const started = once(agent, "spawn").then(
+    () => true,
+    (error) => console.error(reason(error)),
+  );
+  await takeAllWith(streamOf(agent));
+  if (await started) await end(agent);
+}
 process.exit(0);

@@ -15,6 +15,7 @@ import {
 } from "./ts_client_facts.mjs";
 
 const LATE_MS = 50;
+const LARGE = 20_000_000;
 const MODE_MS = 1000;
 const CANCELLED = { outcome: { outcome: "cancelled" } };
 const NOT_OFFERED = "not offered";
@@ -56,6 +57,13 @@ async function stream(run) {
     updates: run.seen.updates(run.from, to).filter(isOfTurn).length,
     order_ok: late.length === 0 && run.dialect.orderOk(entries, isAgents),
   };
+}
+
+/** A prompt of 20 MB, which the agent repeats: "echo: " and the text. */
+async function large(run) {
+  run.prompts = { ...run.prompts, large: "x".repeat(LARGE) };
+  const { facts } = await turn(run, "large");
+  return { stop: facts.stop, length: facts.text.length };
 }
 
 async function tools(run) {
@@ -176,6 +184,9 @@ async function close(run) {
   return { ...facts, ids: await listed(run) };
 }
 
+/** Steps that run only if they are named. */
+export const ON_REQUEST = ["large"];
+
 export const STEPS = {
   initialize,
   new: newSession,
@@ -191,4 +202,5 @@ export const STEPS = {
   replay,
   resume,
   close,
+  large,
 };
