@@ -394,16 +394,73 @@ async def test_an_observer_sees_everything_and_changes_nothing() -> None:
         assert not answer.done()
 
 
+# ---- what has to be kept first -----------------------------------------------------------------
+
+
+class SlowLog:
+    """A log that keeps what it is given when a test lets it."""
+
+    keeps = True
+
+    def __init__(self) -> None:
+        self.may_keep = asyncio.Event()
+        self.may_keep.set()
+
+    def put(self, kind: str, body: bytes, text: str = "") -> None:
+        """Write an event."""
+
+    async def kept(self) -> None:
+        await self.may_keep.wait()
+
+
+@simulated
+@both
+async def test_nothing_is_shown_to_a_client_before_it_is_kept(version: int) -> None:
+    log = SlowLog()
+    async with attaching(version, log=log) as stage:
+        anna, ben = await stage.client(name="Anna"), await stage.client(name="Ben")
+        await anna.attach()
+        await ben.attach()
+        anna.mark()
+        asked = anna.say("hello")
+        prompt = await stage.stage.agent.receive("session/prompt")
+        log.may_keep.clear()
+        if version == 2:
+            stage.stage.agent.update(RUNNING, echo("hello"))
+            stage.stage.agent.answer(prompt, {"messageId": "u1"})
+        stage.stage.agent.update(chunk("Hi."))
+        stage.stage.finish(prompt)
+        late = await stage.client(name="late")
+        attaching_late = late.load(stage.session)
+        await asyncio.sleep(5)
+        if version == 2:
+            assert anna.story() == []
+            assert anna._replies(asked) == []
+        assert late._replies(attaching_late) == []
+        assert "idle end_turn" not in anna.story()
+        log.may_keep.set()
+        await anna.reply(asked)
+        await late.reply(attaching_late)
+        await stage.stage.idle()
+        for client in (anna, ben, late):
+            assert shape(folded(client)) == shape(stage.hosted.live.session)
+
+
 # ---- clients that do not read ------------------------------------------------------------------
 
 
 @simulated
-async def test_a_client_that_does_not_read_is_disconnected_and_may_come_back() -> None:
+@both
+async def test_a_client_that_does_not_read_is_disconnected_and_may_come_back(
+    version: int,
+) -> None:
     async with attaching(2) as stage:
-        client = await stage.client()
+        client = await stage.client(version)  # type: ignore[arg-type]
         await client.attach()
         client.reads = False
-        stage.stage.agent.update(chunk("x" * 300_000))
+        stage.stage.agent.update(*[chunk("x" * 300_000) for _ in range(4)])
+        await stage.stage.drained()
+        stage.stage.agent.update(*[chunk("x" * 300_000) for _ in range(4)])
         await asyncio.sleep(61)
         assert client.serving.done()
         assert stage.agents.clients == set()

@@ -1,6 +1,7 @@
 """Clients of both versions and a page share a session: all see the same, one answer counts."""
 
 import asyncio
+import base64
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tests.support.idle_clock import simulated
 from tests.support.raw_agent import HELLO, RawAgent, call, chunk, echo
 from twofold.client.permissions import Question
 from twofold.errors import LocalError
+from twofold.host.session_feed import PIECE
 from twofold.wire.shared import PermissionOption
 
 Json = Any
@@ -396,6 +398,22 @@ def test_clients_end_with_the_same_session_whenever_they_came(
                 assert shape(folded(walk.stays)) == shape(state)
 
     run()
+
+
+@simulated
+async def test_a_replay_of_much_is_sent_in_pieces_that_give_the_same() -> None:
+    content = {"type": "content", "content": {"type": "text", "text": "y" * 50_000}}
+    more = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c", "content": content}
+    data = base64.b64encode(bytes(range(256)) * 4_001).decode()
+    terminal = {"sessionUpdate": "terminal_update", "terminalId": "t", "output": {"data": data}}
+    async with attaching(2) as stage:
+        stage.stage.agent.update(*[chunk("x" * 50_000) for _ in range(20)], call("c"))
+        stage.stage.agent.update(*[more for _ in range(20)], terminal, call("d"))
+        await stage.stage.settled()
+        client = await stage.client()
+        await client.attach()
+        assert shape(folded(client)) == shape(stage.hosted.live.session)
+        assert max(map(len, bytes(client.lines).split(b"\n"))) < 2 * PIECE
 
 
 # ---- an agent that is started again ------------------------------------------------------------

@@ -409,7 +409,6 @@ class AcpClient:
             self._check_room()
             attachment = self._attach(hosted)
         await attachment.begin(replay=bool(start))
-        asyncio.get_running_loop().call_soon(attachment.go_live)
         state = hosted.live.session
         return v2.ResumeSessionResponse(
             state.config_options or UNSET, state.commands or UNSET, meta={FACTS: _facts(hosted)}
@@ -562,9 +561,10 @@ class Attachment:
             self._hold()
             updates = self.feed.replay() if replay else [self.hosted.live.session.state_update]
             for update in updates:
-                self._client.send(self.feed.line(update))
-                if self._client.peer.crowded:
-                    await self._client.room()
+                for line in self.feed.lines(update):
+                    self._client.send(line)
+                    if self._client.peer.crowded:
+                        await self._client.room()
             self.go_live()
 
     def greet(self) -> None:

@@ -8,7 +8,7 @@ A restarted agent may replay its session under other message ids. What clients h
 not sent again: the ids that they know stand for the new ones.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -24,6 +24,8 @@ from twofold.wire.base import UNSET
 from twofold.wire.content import TextContent
 from twofold.wire.shared import Notice, NoticeSeverity, SessionMessage, SessionMessageChunk
 
+PIECE: Final = 256 << 10
+"""Bytes of an update of a replay that is not divided."""
 _CALL: Final = "call"
 NOTE: Final = "_twofold.host"
 """The key of `_meta` by which what the host adds to a session is recognised."""
@@ -111,6 +113,17 @@ class SessionFeed:
     def line(self, update: v2.SessionUpdate) -> bytes:
         """An update as a line for a client."""
         return b"".join((self._head, codec.encode(update), b"}}\n"))
+
+    def lines(self, update: v2.SessionUpdate) -> Iterator[bytes]:
+        """An update of a replay as lines: a large one in pieces, which give the same.
+
+        What arrived in many messages would be one that a client refuses, or reads no more.
+        """
+        line = self.line(update)
+        if len(line) <= PIECE:
+            yield line
+        else:
+            yield from map(self.line, in_pieces(update))
 
     def replay(self) -> list[v2.SessionUpdate]:
         """The updates that rebuild the session as it is now, the state last."""
@@ -355,6 +368,45 @@ def _entries(session: Session) -> Iterator[v2.SessionUpdate]:
     for update in snapshot(session):
         if type(update) in _ROLES or isinstance(update, v2.ToolCallUpdate):
             yield update
+
+
+_CHUNKS: Final[dict[type, Callable[..., v2.SessionUpdate]]] = {
+    v2.UserMessage: v2.UserMessageChunk,
+    v2.AgentMessage: v2.AgentMessageChunk,
+    v2.AgentThought: v2.AgentThoughtChunk,
+}
+
+
+def in_pieces(update: v2.SessionUpdate) -> Iterator[v2.SessionUpdate]:
+    """An update and the chunks that follow it, as far as it can be divided."""
+    match update:
+        case v2.UserMessage() | v2.AgentMessage() | v2.AgentThought() if update.content:
+            first, rest = _divided(update.content)
+            yield replace(update, content=first)
+            for block in rest:
+                yield _CHUNKS[type(update)](update.message_id, block)
+        case v2.ToolCallUpdate() if update.content:
+            some, others = _divided(update.content)
+            yield replace(update, content=some)
+            for content in others:
+                yield v2.ToolCallContentChunk(update.tool_call_id, content)
+        case v2.TerminalUpdate() if update.output:
+            data = update.output.data  # base64: pieces of whole groups of four
+            yield replace(update, output=replace(update.output, data=data[:PIECE]))
+            for start in range(PIECE, len(data), PIECE):
+                yield v2.TerminalOutputChunk(update.terminal_id, data[start : start + PIECE])
+        case _:
+            yield update
+
+
+def _divided(items: Sequence[Any]) -> tuple[list[Any], Sequence[Any]]:
+    """The first items, about as many as fit into one piece, and the others."""
+    size = 0
+    for count, item in enumerate(items):
+        size += len(codec.encode(item))
+        if count and size > PIECE:
+            return list(items[:count]), items[count:]
+    return list(items), ()
 
 
 def _asked_patch(asked: Asked) -> v2.ToolCallUpdate | None:
