@@ -93,6 +93,12 @@ class Client(ABC):
             await self.cancel()
         return next((option for option, kind in pairs if kind == self.answer), None)
 
+    async def handled(self) -> None:
+        """Wait for the handlers: over HTTP the SDK returns an answer before they have run."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HANDLED_WITHIN):
+                await self.until(lambda: len(self.updates) + self.refused >= self.received)
+
     async def until(self, holds: Callable[[], object]) -> None:
         while not holds():
             self._news.clear()
@@ -278,6 +284,7 @@ class Script:
         self._need("load")
         mark = len(self._client.updates)
         answer = await self._client.replay(self._cwd)
+        await self._client.handled()
         updates = [sights.replayed(update) for update in self._client.updates[mark:]]
         return {"updates": updates, "modes": sights.modes(answer)}
 
@@ -285,6 +292,7 @@ class Script:
         self._need("resume")
         mark = len(self._client.updates)
         await self._client.resume(self._cwd)
+        await self._client.handled()
         came = self._client.updates[mark:]
         kinds = [sights.kind(update) for update in came]
         return {"updates": len(sights.conversation(came)), "kinds": kinds}
