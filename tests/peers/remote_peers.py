@@ -119,9 +119,10 @@ def settled(lines: dict[str, Line]) -> Json:
     for step in ("list", "close"):
         if "ids" in changed[step]:
             changed[step]["ids"] = ["s1" for each in changed[step]["ids"] if each == session]
-    # a notice of the host comes when it comes
-    resumed = changed["resume"]
+    # the host shows within a frame how a question ended, and these steps take less
+    resumed, loaded = changed["resume"], changed["replay"]
     resumed["kinds"] = [each for each in resumed.get("kinds", []) if each != "notice"]
+    loaded["updates"] = [each for each in loaded.get("updates", []) if each["kind"] != "notice"]
     return with_one_tick(changed)
 
 
