@@ -22,6 +22,7 @@ NOT_PUBLIC = {
     "LoginFailed": "of the commands, which log in by `client.login`",
     "SetupFailed": "of the commands, which begin sessions by `client.session_setup`",
     "SettingsError": "of the commands, which read `host.settings`",
+    "BadAmount": "of the commands, which read `host.settings`",
     "UnknownAgent": "of the commands, which know agents by `host.known_agents`",
     "AgentNotInstalled": "of the commands, which know agents by `host.known_agents`",
     "BadRegistry": "of the commands, which know agents by `host.known_agents`",
