@@ -75,7 +75,7 @@ MOST_ATTACHED: Final = 1000
 
 _STARTED: Final = frozenset({"idle", "running", "waiting"})
 _ANSWERED: Final = (v2.ConfigOptionUpdate, v2.AvailableCommandsUpdate, v2.StateUpdate)
-"""What the answer to `session/new` holds, or says by itself: a new session is idle."""
+"""What the answer to `session/new` holds, or implies: a new session is idle."""
 _Handle: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 

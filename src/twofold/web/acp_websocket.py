@@ -1,8 +1,8 @@
 """The server's end of a WebSocket that carries ACP: one JSON-RPC message for each text frame.
 
 The first message has to be `initialize`. Binary frames are ignored. What is written waits until the
-socket can take it; the receiver is told to pause while much waits, so a client that does not read
-costs a bounded amount of memory.
+socket can take it; the receiver pauses while much waits, so a client that does not read costs a
+bounded amount of memory.
 """
 
 import asyncio
