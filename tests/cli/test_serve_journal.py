@@ -39,6 +39,7 @@ def test_two_servers_cannot_write_one_journal(tmp_path: Path) -> None:
         result = twofold("serve", "--no-open", "--port", "0", env=env)
         assert result.exit_code == 1
         assert f"process {server.process.pid} writes to it" in result.stderr
+        assert "With --journal FILE" in result.stderr
         assert "Traceback" not in result.stderr
 
 

@@ -23,6 +23,7 @@ from twofold.client.negotiate import WantedVersion
 from twofold.errors import LocalError
 from twofold.host.host import Host, MakePolicy
 from twofold.host.state_files import default_journal, state_file
+from twofold.journal.journal import JournalLocked
 from twofold.journal.sqlite import SqliteJournal
 from twofold.text import sanitize
 from twofold.web.access import Access, Place, Tokens, read_tokens
@@ -97,7 +98,7 @@ async def run_server(served: Served, output: Output) -> int:
     listening = listen(served.address, served.port)
     async with AsyncExitStack() as stack:
         stack.callback(listening.close)
-        journal = await SqliteJournal.open(served.journal or default_journal())
+        journal = await _open_journal(served.journal or default_journal())
         stack.push_async_callback(journal.close)
         place = place_of(served, listening)
         access = Access(place, tokens, time.time)
@@ -136,6 +137,15 @@ async def run_server(served: Served, output: Output) -> int:
         finally:
             await host.close()
     return 0
+
+
+async def _open_journal(path: Path) -> SqliteJournal:
+    try:
+        return await SqliteJournal.open(path)
+    except JournalLocked as error:
+        raise LocalError(
+            f"{error} With --journal FILE this server keeps its sessions in a file of its own."
+        ) from None
 
 
 async def _retain(journal: SqliteJournal, served: Served) -> None:
