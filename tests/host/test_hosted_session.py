@@ -1,6 +1,8 @@
 """A hosted session: one fold, one writer, and any number of observers and controllers."""
 
 import asyncio
+import gc
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from tests.support.hosted import OPTIONS, HostStage, Page, hosting, until_soon
 from tests.support.hosted_walk import STEPS, Walk, accept, replay
 from tests.support.idle_clock import SimulatedLoop, simulated, within
 from tests.support.raw_agent import HELLO, Json, RawAgent, call, chunk
+from twofold.client.incoming import UNCLAIMED
 from twofold.errors import LocalError
 from twofold.host.hosted_session import HostedSession, NotRunning, duration
 from twofold.host.prompt_queue import NotQueued, QueueFull
@@ -940,6 +943,43 @@ def without(version: int, *capabilities: str) -> Json:
 
 def refuse_to_load(agent: RawAgent, request: Json) -> None:
     agent.refuse(request, -32002, "No such session")
+
+
+@simulated
+async def test_a_session_that_the_agent_refuses_to_resume_is_loaded() -> None:
+    answers: dict[str, Any] = {"session/resume": refuse_to_load, "session/load": load}
+    async with hosting(1, answers) as stage:
+        page = Page(stage.hosted)
+        stage.hosted.prompt(["first"], "Anna")
+        stage.finish(await stage.begin())
+        await stage.idle()
+        await stage.agent.gone()
+        await stage.state("failed")
+        stage.hosted.restart()
+        await stage.idle()
+        await stage.settled()
+        asked = [each for each in stage.agent.methods() if each != "initialize"]
+        assert asked == ["session/resume", "session/load"]
+        texts = [each.text for each in stage.hosted.live.session.entries if hasattr(each, "text")]
+        assert texts == ["Before.", "What was sent."]
+        assert page.shown() == Page(stage.hosted).shown()
+
+
+@simulated
+async def test_what_the_agent_sends_of_sessions_that_nobody_opened_is_not_kept() -> None:
+    async with hosting(2) as stage:
+        tracemalloc.start()
+        try:
+            for number in range(1000):
+                params = {"sessionId": f"other {number}", "update": chunk("x" * 10_000)}
+                stage.agent.notify("session/update", params)
+                await asyncio.sleep(0)
+            await stage.drained()
+            gc.collect()
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert kept < 4 * UNCLAIMED * 10_000, "of all of them it would be 10 MB"
 
 
 @pytest.mark.parametrize("able", ["load, and refuses", "resume", "do neither"])

@@ -227,8 +227,6 @@ class HostedSession:
         self._turned_away = False
         """An observer asked for a frame meanwhile."""
         self._state = LoggedSession("", self._on_input)
-        self._opening: dict[str, list[Input]] = {}
-        """What was done to sessions that the agent has opened, and that are not shown yet."""
         self._resuming: str | None = None
         """The session that is resumed without a replay: its state goes on."""
         self._live = self._new_live(self._state, 0)
@@ -844,7 +842,6 @@ class HostedSession:
     def _leave_session(self) -> None:
         self._questions.note_decisions()
         self._client = self._session = None
-        self._opening.clear()
 
     async def _talk(self, client: Client, starter: StartsAgent) -> None:
         """Open the session and send prompts until its end, which is shown at once."""
@@ -888,13 +885,8 @@ class HostedSession:
         self._can_resume = client.can("load") or client.can("resume")
         forgotten = ""
         if known is not None:
-            goes_on = client.can("resume") and known == self._state.session_id
-            self._resuming = known if goes_on else None
             try:
-                making = setup.reopen(
-                    client, known, self.cwd, self._command, report, replay=not goes_on
-                )
-                session = await making
+                session = await self._reopen(client, known)
                 self._adopt(session, keep=not client.can("load"))
                 return session
             except (NotReopened, NotSupported) as error:
@@ -902,8 +894,6 @@ class HostedSession:
                     raise
                 reason = error.error if isinstance(error, NotReopened) else error
                 forgotten = f"The session was not resumed: {reason}"
-            finally:
-                self._resuming = None
         session = await setup.new_session(client, self.cwd, report)
         self._adopt(session, keep=True)
         if forgotten:
@@ -911,20 +901,34 @@ class HostedSession:
             self._add_block(RemarkBlock(sanitize(words), "warning"))
         return session
 
+    async def _reopen(self, client: Client, known: str) -> ClientSession:
+        """Resume a session without a replay if it can go on as it is, else have it sent again."""
+        command, report = self._command, self._add_problem
+        if client.can("resume") and known == self._state.session_id:
+            self._resuming = known
+            try:
+                return await self._setup.reopen(
+                    client, known, self.cwd, command, report, replay=False
+                )
+            except NotReopened:
+                if not client.can("load"):
+                    raise
+            finally:
+                self._resuming = None
+        return await self._setup.reopen(client, known, self.cwd, command, report, replay=True)
+
     def _new_state(self, session_id: str) -> Session:
         """The state of a session that the agent opens, or sends something of."""
         if session_id == self._resuming:
             return self._state
-        inputs: list[Input] = []
-        self._opening[session_id] = inputs
-        return LoggedSession(session_id, lambda given, _: inputs.append(given))
+        return LoggedSession(session_id, _Opening())
 
     def _adopt(self, session: ClientSession, *, keep: bool) -> None:
         """Show a session that was opened; `keep`: below what there is, which it does not repeat."""
         before, state = self._live, session.state
         assert isinstance(state, LoggedSession)
         if state is not self._state:
-            inputs = self._opening.pop(session.session_id, [])
+            inputs = state.on_input.inputs if isinstance(state.on_input, _Opening) else []
             self._writer.opened(session.session_id, inputs, keep=keep)
             state.on_input = self._on_input
             kept = kept_blocks(before) if keep else {}
@@ -1217,6 +1221,19 @@ class HostedSession:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+class _Opening:
+    """What was done to a session that the agent has opened, and that is not shown yet.
+
+    The session itself holds it (`OnInput`): it is gone with a session that nobody asked for.
+    """
+
+    def __init__(self) -> None:
+        self.inputs: list[Input] = []
+
+    def __call__(self, given: Input, changes: Changes) -> None:
+        self.inputs.append(given)
 
 
 class _Turn:
