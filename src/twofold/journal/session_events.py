@@ -1,7 +1,7 @@
 """The inputs of a session as events of a journal: a kind and a body in JSON, and back.
 
-Pure. Reading what was written gives the same input; a body that is none is `Malformed`, which is
-the fault of the journal and not of the agent.
+Pure. Reading what was written gives the same input; any other body is `Malformed`,
+which is the fault of the journal and not of the agent.
 """
 
 from typing import Any, Final

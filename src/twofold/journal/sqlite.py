@@ -130,7 +130,7 @@ _tickets = count()  # of two that wait for the same number, neither is compared
 
 
 def _settle(future: "asyncio.Future[Any]", result: Any = None, *, error: Any = None) -> None:
-    if future.done():  # whoever waited was cancelled
+    if future.done():  # the task that waited was cancelled
         return
     if error is None:
         future.set_result(result)
@@ -413,7 +413,7 @@ def _remove_texts(
 
 
 def _forget_after(connection: sqlite3.Connection, key: int, seq: int, *, indexed: bool) -> None:
-    """Remove the events after `seq`, of which nobody was told that they are committed."""
+    """Remove the events after `seq`, whose commit was never reported."""
     keys = _keys(key, seq + 1)
     _remove_texts(connection, "id BETWEEN ? AND ?", keys, indexed=indexed)
     lost = "FROM events WHERE id BETWEEN ? AND ?"

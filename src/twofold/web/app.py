@@ -405,7 +405,7 @@ class App:
             response = Response(guest.reason, guest.status, dict(HEADERS), "text/plain")
             await websocket.send_denial_response(response)
             return
-        writer: Writer = websocket.scope["extensions"].get(WRITER) or _NoWriter()
+        writer: Writer | None = websocket.scope["extensions"].get(WRITER)
         socket = _Socket(receive, send, writer)
         if websocket.url.path == PATH:
             identity = new_identity()
@@ -432,27 +432,22 @@ class Writer(Protocol):
         """Write a whole message of the WebSocket."""
 
 
-class _NoWriter:
-    """For a server that has none: then every message is sent by its task."""
-
-    has_room = False
-
-    def write(self, message: bytes) -> None:
-        raise NotImplementedError
-
-
 class _Socket:
     """A WebSocket that was accepted."""
 
-    def __init__(self, receive: Receive, send: Send, writer: Writer) -> None:
+    def __init__(self, receive: Receive, send: Send, writer: Writer | None) -> None:
         self._receive = receive
         self._send = send
         self._writer = writer
-        self.write = writer.write
 
     @property
     def has_room(self) -> bool:
-        return self._writer.has_room
+        # a server that has no writer has its tasks send every message
+        return self._writer is not None and self._writer.has_room
+
+    def write(self, message: bytes) -> None:
+        assert self._writer is not None  # there was room
+        self._writer.write(message)
 
     async def receive(self) -> str | bytes | None:
         message = await self._receive()
